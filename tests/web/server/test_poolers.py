@@ -143,15 +143,9 @@ def test_serve_imports_rates_and_publishes_with_two_addresses(database, pooler, 
                 "SELECT application_name, count(*) FROM pg_stat_activity WHERE datname = current_database() "
                 "AND application_name LIKE 'tiltyard%%' GROUP BY 1"
             ).fetchall()
-            held = connection.execute(
-                "SELECT DISTINCT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-                "WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database() "
-                "AND a.application_name LIKE 'tiltyard%%'"
-            ).fetchall()
         counts = dict(names)
         assert counts["tiltyard boards"] == counts["tiltyard lease"] == 1
         assert counts.get("tiltyard web", 0) <= SHARED_SESSION_COUNT
-        assert "tiltyard worker" in {name for (name,) in held}
         assert serving.stop() == 0
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from lab.placement import BIAS_LOGITS, FIRST, PlacementCell, placement_cells, placement_page
 from lab.placement_studies import PlacementSettings, SimulatedJudge, study_placement
+from support.sizes import sized
 
 SMALL = PlacementSettings(replace(FIRST, models=8, prompts=60), votes=1500, judged=200)
 
@@ -23,14 +24,14 @@ def mean(results, name):
 @pytest.mark.slow(but_every=2)
 @pytest.mark.parametrize("bias_sd", BIAS_LOGITS)
 def test_differences_to_a_placed_model_hold_the_truth(bias_sd):
-    results = studied(8, bias_sd)
+    results = studied(sized(4, 8), bias_sd)
     assert mean(results, "covered") >= 0.88
     assert mean(results, "false_range") <= 0.1
     assert mean(results, "unplaced") == mean(results, "judge_only") == 0.0
 
 
 def test_pooling_more_battles_and_few_opponents_change_a_placement():
-    results = studied(5, 0.5)
+    results = studied(sized(3, 5), 0.5)
     assert mean(results, "pooled_covered") < 0.7 < mean(results, "covered")
     plain, more = studied(3, 0.0), studied(3, 0.0, judged_between=600)
     assert mean(more, "half_width") < 0.8 * mean(plain, "half_width")

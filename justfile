@@ -4,7 +4,7 @@
 export PYTHONDONTWRITEBYTECODE := ""
 
 board_battles := "3000"
-rating_tests := "tests/core tests/files tests/runs tests/report tests/simulation tests/lab tests/foundation tests/judges tests/tournaments tests/settings tests/jobs"
+rating_tests := "tests/core tests/files tests/runs tests/report tests/simulation tests/lab tests/foundation tests/judges tests/tournaments tests/settings tests/jobs tests/cli tests/fuzz"
 arena_tests := "tests/arena tests/postgres tests/faults tests/isolation tests/client"
 
 # List the commands.

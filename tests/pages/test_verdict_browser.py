@@ -314,8 +314,8 @@ def hostile_run():
 
 def test_hostile_text_stays_text(tmp_path_factory, monkeypatch, opened):
     bank, answers, names, fate = hostile_run()
-    monkeypatch.setattr("judged_runs.prompts_of", lambda _: bank)
-    monkeypatch.setattr("judged_runs.answers_of", lambda *_: answers)
+    monkeypatch.setattr("support.judged_runs.prompts_of", lambda _: bank)
+    monkeypatch.setattr("support.judged_runs.answers_of", lambda *_: answers)
     run = made_run(
         prompts=len(bank),
         models=names,

@@ -129,7 +129,7 @@ def test_neither_side_is_quicker_because_it_was_rendered_before(site, monkeypatc
         return render_text(text, **options)
 
     monkeypatch.setattr(matchup_view, "render_text", counted)
-    put_context(site.app, replace(site.context, render_cache=matchup_view.RenderCache()))
+    put_context(site.app, replace(site.context, _shared={}))
     made = []
     for _ in range(25):
         before = len(rendered)

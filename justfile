@@ -4,8 +4,9 @@
 export PYTHONDONTWRITEBYTECODE := ""
 
 board_battles := "3000"
-rating_tests := "tests/core tests/files tests/runs tests/report tests/simulation tests/lab tests/foundation tests/judges tests/tournaments tests/settings tests/jobs tests/cli tests/fuzz"
-arena_tests := "tests/arena tests/postgres tests/faults tests/isolation tests/client"
+rating_tests := "tests/core tests/files tests/runs tests/report tests/simulation tests/lab tests/foundation tests/judges tests/tournaments tests/settings tests/jobs"
+arena_tests := "tests/arena tests/postgres tests/faults tests/fuzz"
+web_tests := "tests/web tests/isolation tests/client tests/wire"
 
 # List the commands.
 default:
@@ -13,7 +14,7 @@ default:
 
 # Everything that must pass before a commit, in about a quarter of an hour; ends with a table of where the time went.
 check:
-    python tools/lanes.py --first bundle test-ratings test-arenas test-others "lint layers types docs wheel"
+    python tools/lanes.py --first bundle test-ratings test-arenas test-web test-others "lint layers types docs wheel"
 
 # The tests nearest to the change, for a minute at most; lists what it left out.
 quick *args:
@@ -71,15 +72,18 @@ layers:
 test *args:
     pytest -n 3 --dist worksteal --ignore tests/project/test_wheel.py {{args}}
 
-# The same in three parts, which `check` runs side by side: each collects its own tests only.
+# The same in four parts, which `check` runs side by side: each collects its own tests only.
 test-ratings:
     pytest -n 0 {{rating_tests}}
 
 test-arenas:
     pytest -n 0 {{arena_tests}}
 
+test-web:
+    pytest -n 0 {{web_tests}}
+
 test-others:
-    pytest -n 0 tests {{replace(rating_tests + " " + arena_tests, "tests/", "--ignore=tests/")}} --ignore=tests/project/test_wheel.py
+    pytest -n 0 tests {{replace(rating_tests + " " + arena_tests + " " + web_tests, "tests/", "--ignore=tests/")}} --ignore=tests/project/test_wheel.py
 
 # The pure core: its own tests cover every branch.
 branches:

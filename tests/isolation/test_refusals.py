@@ -131,7 +131,7 @@ def strangers(site):
 
 
 def everything(database):
-    """Every table, as a count of its rows and a sum of their hashes."""
+    """Every table but the leases, which the clock renews: a count of its rows and a sum of their hashes."""
     with connect(database) as connection:
         names = connection.execute(
             "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition "
@@ -142,6 +142,7 @@ def everything(database):
                 f'SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)), 0) FROM "{name}" t'
             ).fetchone()
             for (name,) in names
+            if name != "processes"
         }
 
 

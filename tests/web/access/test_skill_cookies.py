@@ -20,7 +20,7 @@ SKILLS = SkillCookies(Cookies(None, secure=True), 3)
 
 def asking(cookie):
     """A request with a cookie."""
-    headers = [] if cookie is None else [(b"cookie", f"a=b; tiltyard_judges_3_7={cookie}".encode())]
+    headers = [] if cookie is None else [(b"cookie", f"a=b; __Host-tiltyard_judges_3_7={cookie}".encode())]
     return SimpleNamespace(scope={"headers": headers})
 
 

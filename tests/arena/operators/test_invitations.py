@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ from tiltyard.arena.operators.invitations import (
     use_passcode,
 )
 from tiltyard.errors import BadOption, Conflict, InputError, NotAdmitted, NotFound, StoreFault
+from tiltyard.foundation import caches
 from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 TERMS = InvitationTerms("pilot team")
@@ -268,8 +270,8 @@ def test_a_revoked_batch_is_out_after_the_cache_and_others_stay(scene, monkeypat
         grants, live = [await use(pool, code) for code in (one, other)], LiveInvitations(pool)
         assert [await live.admit(arena, "invitation", each) for each in grants] == [True, True]
         await revoke_invitation(pool, "arena", first.invitation, actor="cli")
-        now = time.monotonic()
-        monkeypatch.setattr(time, "monotonic", lambda: now + invitations._LIVE_CACHE_SECONDS)
+        later = time.monotonic() + invitations._LIVE_CACHE_SECONDS
+        monkeypatch.setattr(caches, "time", SimpleNamespace(monotonic=lambda: later))
         assert [await live.admit(arena, "invitation", each) for each in grants] == [False, True]
 
     scene(work)

@@ -34,7 +34,6 @@ lint:
     python tools/names.py
     python tools/reference.py --check
     python tools/size.py
-    bandit --quiet --recursive --severity-level medium src
 
 # Fuzz parsers of foreign bytes by name, or all of them: `just fuzz image audio --seconds 600`. `just fuzz --list` names them.
 fuzz *args:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.maintenance.doctor import HealthCheck
     from tiltyard.arena.maintenance.restore import RestoreResult
 
-_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read, not bound  # nosec B104
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read, not bound
 _ANSWER_LIMIT_BYTES = 10_000
 _DEFAULT_SECONDS = 5.0
 

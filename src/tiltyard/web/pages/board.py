@@ -168,7 +168,7 @@ def _rows(request: Request, material: BoardPageData, view: BoardView) -> dict[st
         )
         bodies = text.split(_ROW_SEPARATOR)[1:]
         models = [line.model for line in view.lines]
-        rendered = (Markup(body) for body in bodies)  # noqa: S704 - a template of ours made it  # nosec B704
+        rendered = (Markup(body) for body in bodies)  # noqa: S704 - a template of ours made it
         found = kept.rows.put(key, dict(zip(models, rendered, strict=True)))
     return found
 

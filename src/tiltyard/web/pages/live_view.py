@@ -211,7 +211,7 @@ class AnswerRenderer:
     @property
     def html(self) -> Markup:
         """All complete blocks."""
-        return Markup("".join(self._html) + self._list_end)  # noqa: S704 - sanitized  # nosec B704
+        return Markup("".join(self._html) + self._list_end)  # noqa: S704 - sanitized
 
     def whole(self) -> Markup:
         """The whole answer, as every other page shows it."""

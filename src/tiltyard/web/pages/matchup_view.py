@@ -228,7 +228,7 @@ def _steps(texts: Sequence[SaidText], left: int, links: Links) -> tuple[TurnStep
 
 def _step(said: SaidText, most: int, links: Links) -> TurnStep:
     cut = make_storable(said.text[:most]) + ("…" if len(said.text) > most else "")
-    shown = Markup(mark_hidden_characters(cut))  # noqa: S704 - escaped  # nosec B704
+    shown = Markup(mark_hidden_characters(cut))  # noqa: S704 - escaped
     return TurnStep(said.role, said.tool, shown, MessageFiles(_addresses(said.images, links), said.unshown))
 
 

@@ -111,7 +111,7 @@ def _draw(request: Request, material: BoardPageData) -> bytes:
         query=material.query,
         shown_document=first.filtered or first.document,
     )
-    sentence, _, counts = Markup(said).striptags().partition("|")  # noqa: S704 - a template of ours made it  # nosec B704
+    sentence, _, counts = Markup(said).striptags().partition("|")  # noqa: S704 - a template of ours made it
     claimed = view.headline.case in ("first", "shared")
     rows = [_row(line) for line in view.lines if line.rank_low is not None] if claimed else []
     png = card_png(render_board_card(material.arena.title, sentence.strip(), rows, counts.strip()))

@@ -145,7 +145,7 @@ def format_name(text: str, *, most: int = 120) -> Markup:
         spell_hidden_characters(name[:_MAX_TITLE_CHARACTERS])
         + ("…" if len(name) > _MAX_TITLE_CHARACTERS else "")
     )
-    return Markup(f'<bdi title="{title}">{mark_hidden_characters(_cut(name, most))}</bdi>')  # noqa: S704 - escaped  # nosec B704
+    return Markup(f'<bdi title="{title}">{mark_hidden_characters(_cut(name, most))}</bdi>')  # noqa: S704 - escaped
 
 
 def _cut(name: str, most: int) -> str:
@@ -158,4 +158,4 @@ def _cut(name: str, most: int) -> str:
 def plain_text(text: str) -> Markup:
     """Plain text as HTML, with its line breaks."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return Markup(mark_hidden_characters(lines).replace("\n", "<br>\n"))  # noqa: S704 - escaped  # nosec B704
+    return Markup(mark_hidden_characters(lines).replace("\n", "<br>\n"))  # noqa: S704 - escaped

@@ -436,7 +436,7 @@ def render_text(text: str, *, language: str | None = None, say: Callable[[str], 
     if len(text) > MAX_SHOWN_CHARACTERS:
         notice = say("The text continues: it is too long to be shown here in full.")
         html += f'<p class="text-cut">{escape(notice)}</p>'
-    return Markup(sanitize_html(html))  # noqa: S704 - sanitized  # nosec B704
+    return Markup(sanitize_html(html))  # noqa: S704 - sanitized
 
 
 def _parted(text: str) -> tuple[str, str]:

@@ -138,4 +138,4 @@ def draw_qr_code(text: str) -> Markup:
     drawn = code.svg_inline(
         border=_BORDER_COUNT, dark="#000", light="#fff", omitsize=True, svgclass="qr-code", lineclass=None
     )
-    return Markup(drawn)  # noqa: S704 - it has numbers only  # nosec B704
+    return Markup(drawn)  # noqa: S704 - it has numbers only

@@ -1,4 +1,4 @@
-"""One arena served by 1, 2 and 4 web processes: cycles a second, and what a cycle costs.
+"""One arena served by 1, 2, 4 and 8 web processes: cycles a second, and what a cycle costs.
 
     python bench/arena_processes.py --home FOLDER
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -18,13 +18,22 @@ from statistics import median
 from arena_load import LoadSettings, Measured, our_cycle, warm_up
 from arena_seed import make_arena, seed_log
 from arena_servers import database, serving
+from arena_usage import memory_of
 
-PROCESSES = (1, 2, 4)
+PROCESSES = (1, 2, 4, 8)
 
 
-def measure_processes(home: Path, settings: LoadSettings) -> dict[int, Measured]:
+@dataclass
+class ProcessesMeasured(Measured):
+    """The cycle with one number of web processes."""
+
+    #: MiB of all web processes and the rater, at the end of each repeat.
+    memory: list[float] = field(default_factory=list)
+
+
+def measure_processes(home: Path, settings: LoadSettings) -> dict[int, ProcessesMeasured]:
     """The cycle, for each number of web processes in turn."""
-    found = {web: Measured() for web in PROCESSES}
+    found = {web: ProcessesMeasured() for web in PROCESSES}
     with database(home) as house:
         arena = asyncio.run(make_arena(house.url, settings.models, settings.prompts))
         seed_log(house.url, arena, settings.models, settings.prompts, settings.battles)
@@ -34,10 +43,11 @@ def measure_processes(home: Path, settings: LoadSettings) -> dict[int, Measured]
                 with serving(house, web=web, rater=settings.rater):
                     warm_up(house, arena, turn)
                     our_cycle(house, arena, turn, found[web])
+                    found[web].memory.append(memory_of([*house.web, *house.rater]))
     return found
 
 
-def processes_table(found: dict[int, Measured], settings: LoadSettings) -> str:
+def processes_table(found: dict[int, ProcessesMeasured], settings: LoadSettings) -> str:
     """As Markdown."""
     lines = ["| web processes | " + " | ".join(map(str, found)) + " |", "|---|" + "--:|" * len(found)]
 
@@ -62,6 +72,7 @@ def processes_table(found: dict[int, Measured], settings: LoadSettings) -> str:
             f"vote, {name} ms",
             [f"{median(getattr(seen, name)['vote'] for seen in one.seen):.1f}" for one in found.values()],
         )
+    row("memory of web processes and rater, MiB", [f"{median(one.memory):,.0f}" for one in found.values()])
     row("refused", [str(sum(sum(seen.refused.values()) for seen in one.seen)) for one in found.values()])
     about = (
         f"{settings.models} models × {settings.prompts:,} prompts, {settings.battles:,} battles in the log, "

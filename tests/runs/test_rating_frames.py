@@ -1,10 +1,8 @@
 """`tiltyard.rate`: every form of the same battles gives the numbers of the command line."""
 
 import json
-import math
 import subprocess
 import sys
-from typing import get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -18,9 +16,7 @@ import tiltyard
 from support.command import run
 from support.framed_battles import FORMS, demo_rows, relation
 from support.sizes import sized
-from tiltyard.cli.rate import rate as cli_rate
 from tiltyard.errors import BadBattle, BadOption, CannotRate, UnknownFormat, UnreadableFile
-from tiltyard.runs.rate_options import RANGES
 
 ROWS = demo_rows()
 
@@ -304,13 +300,6 @@ def test_errors_say_what_to_do(case):
     with pytest.raises(kind) as raised:
         tiltyard.rate(data(), **options)
     assert str(raised.value).startswith(message) or message in str(raised.value)
-
-
-def test_ranges_are_those_of_the_command_line():
-    hints = get_type_hints(cli_rate, include_extras=True)
-    options = {name: hints[name].__metadata__[0] for name in RANGES}
-    ranges = {name: (option.min, option.max or math.inf) for name, option in options.items()}
-    assert ranges == RANGES
 
 
 def test_numbers_of_numpy_and_methods_of_ones_own_are_taken():

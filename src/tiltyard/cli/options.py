@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.models import OptionInfo
 
 from tiltyard.errors import BadOption
+from tiltyard.settings.rating_options import RATING_OPTIONS
 
 if TYPE_CHECKING:
     from tiltyard.files.read_options import ReadOptions
     from tiltyard.settings.prices import PriceEntry
 
 
+def rating_option(name: str) -> OptionInfo:
+    """An option of `rate` as the command line takes it."""
+    said = RATING_OPTIONS[name].said
+    low, high = (bound if math.isfinite(bound) else None for bound in said.bounds)
+    flag = f"--{name.replace('_', '-')}"
+    info: OptionInfo = typer.Option(flag, help=said.help, metavar=said.metavar, min=low, max=high)
+    return info
+
+
 Files = Annotated[
     list[str],
     typer.Argument(help="Files of battles in any supported format, hf:// or https://; - for standard input."),
-]
-By = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN", help="Rate each group of a column separately; may be repeated."),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -32,21 +40,14 @@ Outcomes = Annotated[
         metavar="WORD=OUTCOME,…", help="What words of the winner column mean: left=a,right=b,0.5=tie."
     ),
 ]
+By = Annotated[list[str] | None, rating_option("by")]
+Style = Annotated[str | None, rating_option("style")]
+Where = Annotated[list[str] | None, rating_option("where")]
+Level = Annotated[float, rating_option("level")]
+PriorSd = Annotated[float | None, rating_option("prior_sd")]
+MaxShare = Annotated[float, rating_option("max_share")]
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Leave out rows that are no battles, and count them.")
-]
-Style = Annotated[
-    str | None,
-    typer.Option(metavar="NAME,…", help="Control for style: length, markdown, position, or a column."),
-]
-Where = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="CONDITION", help="Use only battles that meet a condition: 'turn = 1'; may be repeated."
-    ),
-]
-Level = Annotated[
-    float, typer.Option(min=0.01, max=0.9999, help="Confidence level of intervals and rank ranges.")
 ]
 PriceOption = Annotated[
     list[str] | None,
@@ -68,14 +69,6 @@ JudgeProvider = Annotated[
 JudgeAddress = Annotated[str | None, typer.Option("--base-url", help="The judge's address.")]
 JudgeKey = Annotated[
     str | None, typer.Option("--api-key-env", help="The environment variable that holds the judge's key.")
-]
-PriorSd = Annotated[
-    float | None,
-    typer.Option(min=1, max=1e6, help="Weak prior: standard deviation of ratings, in points."),
-]
-MaxShare = Annotated[
-    float,
-    typer.Option(min=0.001, max=1, help="Most that one prompt or voter may weigh; 1: no limit."),
 ]
 Format = Annotated[str | None, typer.Option(help="Format of the files; default: detect it.")]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -25,11 +25,13 @@ from tiltyard.cli.options import (
     Where,
     given_options,
     joined_conditions,
+    rating_option,
     read_options,
 )
 from tiltyard.cli.progress import show_read_progress
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.report.escapes import escape_controls
+from tiltyard.settings.rating_options import BRADLEY_TERRY, RATING_OPTIONS, TypedRatingOption
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
@@ -39,100 +41,48 @@ if TYPE_CHECKING:
     from tiltyard.files import BattleSource
     from tiltyard.report.terminal import Terminal
     from tiltyard.runs.battle_rating import RateSettings
-    from tiltyard.runs.rate_options import RateOptions
-
-#: Options that say how battles are rated; the others say where they come from and what is written.
-_RATING = (
-    "method", "preset", "by", "overlapping", "style", "where", "ties", "both_bad", "intervals", "bootstrap", "n_bootstraps", "level", "seed", "soft",
-    "prior_sd", "max_share", "anchor", "baseline", "scale", "k", "n_perms",
-)  # fmt: skip
+    from tiltyard.settings.rating_options import RateOptions
 
 
-class MethodName(StrEnum):
-    BRADLEY_TERRY = "bradley-terry"
-    ELO = "elo"
-    GLICKO_2 = "glicko-2"
+def _with_rating_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command every option that says how battles are rated, after its arguments."""
+    stated = inspect.signature(command, eval_str=True)
+    files, *others = (one for one in stated.parameters.values() if one.name != "context")
+    context = stated.parameters["context"]
+    others = [one for one in others if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(name, keyword, default=option.said.default, annotation=_annotation(name, option))
+        for name, option in RATING_OPTIONS.items()
+    ]
+    others = [one.replace(kind=keyword) for one in others]
+    command.__signature__ = stated.replace(parameters=[context, files, *added, *others])  # type: ignore[attr-defined]
+    return command
 
 
-class TieHandling(StrEnum):
-    HALF = "half"
-    DAVIDSON = "davidson"
-    DROP = "drop"
-
-
-class BothBad(StrEnum):
-    DROP = "drop"
-    TIE = "tie"
-
-
-class IntervalMethod(StrEnum):
-    PROMPTS = "prompts"
-    BATTLES = "battles"
-    NONE = "none"
+def _annotation(name: str, option: TypedRatingOption) -> Any:
+    kind: Any = Literal[option.said.choices] if option.said.choices else option.kind
+    if option.said.repeated:
+        kind = list[str]
+    return Annotated[kind | None if option.said.default is None else kind, rating_option(name)]
 
 
 def _given(context: typer.Context) -> RateOptions:
-    """The rating options on the command line; enumerations as plain text."""
-    given = {name: value for name, value in given_options(context).items() if name in _RATING}
+    """The rating options on the command line."""
+    given = {name: value for name, value in given_options(context).items() if name in RATING_OPTIONS}
     if "where" in given:
         given["where"] = joined_conditions(context.params["where"])
     return cast("RateOptions", given)
 
 
+@_with_rating_options
 def rate(
     context: typer.Context,
     files: Files,
-    method: Annotated[MethodName, typer.Option(help="Rating method.")] = MethodName.BRADLEY_TERRY,
-    preset: Annotated[
-        str | None, typer.Option(help="Count as a published board does: lmarena. Other options win.")
-    ] = None,
-    by: By = None,
-    overlapping: Annotated[
-        bool, typer.Option("--overlapping", help="With --by: a battle of 'a+b' counts in a and in b.")
-    ] = False,
-    style: Style = None,
-    where: Where = None,
     out: Annotated[Path | None, typer.Option(help="Write artifacts and a report to this folder.")] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="With --out: write battles.jsonl even above 1,000,000 battles.")
     ] = False,
-    ties: Annotated[
-        TieHandling, typer.Option(help="Count ties as half a win, model them (Davidson), or drop them.")
-    ] = TieHandling.HALF,
-    both_bad: Annotated[
-        BothBad, typer.Option(help="Drop battles whose outcome is both_bad, or count them as ties.")
-    ] = BothBad.DROP,
-    intervals: Annotated[
-        IntervalMethod,
-        typer.Option(help="Uncertainty to cover: new prompts like these, or new battles on these."),
-    ] = IntervalMethod.PROMPTS,
-    bootstrap: Annotated[
-        bool, typer.Option("--bootstrap", help="Compute intervals by bootstrap instead of sandwich.")
-    ] = False,
-    n_bootstraps: Annotated[
-        int, typer.Option(min=2, help="Number of bootstrap refits, with --bootstrap or --out.")
-    ] = 100,
-    level: Level = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    soft: Annotated[
-        bool, typer.Option("--soft", help="Use stated preferences (pref) instead of outcomes.")
-    ] = False,
-    prior_sd: PriorSd = None,
-    max_share: MaxShare = 0.1,
-    anchor: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL[=RATING]", help="Shift all ratings so that this model has this rating."),
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Also give win rates against this model.")
-    ] = None,
-    scale: Annotated[
-        float, typer.Option(min=1, max=1e6, help="Rating points that mean odds of ten to one.")
-    ] = 400.0,
-    k: Annotated[float, typer.Option("--k", min=0.001, max=1000, help="Elo's K factor.")] = 16.0,
-    n_perms: Annotated[
-        int, typer.Option(min=0, help="Elo's permutations; 0 processes the log once, in order.")
-    ] = 100,
     arena: Annotated[str | None, typer.Option(help="Arena name to record in the artifacts.")] = None,
     model: Annotated[str | None, typer.Option(help="Model under test, to record in the artifacts.")] = None,
     columns: Columns = None,
@@ -144,6 +94,7 @@ def rate(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the board in Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the board in LaTeX.")] = False,
     top: Annotated[int | None, typer.Option(min=1, help="Print only the first N models.")] = None,
+    **rating: Any,
 ) -> None:
     """Rate models from battles, with confidence intervals."""
     from tiltyard.runs.battle_rating import choose_baseline, chosen_battles, open_all, rate_files
@@ -153,9 +104,10 @@ def rate(
     settings = rate_settings(_given(context))
     if jsonl and out is None:
         raise BadOption("--jsonl has no effect without --out; name a folder")
-    replicates = n_bootstraps if out is not None and method is MethodName.BRADLEY_TERRY else 0
+    replicates = rating["n_bootstraps"] if out is not None and rating["method"] == BRADLEY_TERRY else 0
     settings = replace(settings, n_bootstraps=0 if settings.style else replicates, arena=arena, model=model)
-    reading = replace(read_options(format, columns, outcomes, skip_invalid=skip_invalid), baseline=baseline)
+    reading = read_options(format, columns, outcomes, skip_invalid=skip_invalid)
+    reading = replace(reading, baseline=rating["baseline"])
     sources = chosen_battles(open_all(files, reading), settings)
     settings = choose_baseline(settings, sources)
     with show_read_progress([source.rows for source in sources]) as progress:

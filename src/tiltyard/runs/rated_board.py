@@ -25,8 +25,9 @@ from tiltyard.runs.battle_rating import (
     chosen_battles,
     rate_whole_and_groups,
 )
-from tiltyard.runs.rate_options import RateOptions, rate_settings
+from tiltyard.runs.rate_options import rate_settings
 from tiltyard.runs.rating_documents import ratings_json
+from tiltyard.settings.rating_options import RateOptions
 
 if TYPE_CHECKING:
     import pandas as pd

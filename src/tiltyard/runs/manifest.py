@@ -267,14 +267,18 @@ def read_manifest_as(model: type[_Model], folder: Path) -> _Model:
     except OSError as error:
         raise BrokenArtifact(f"{path}: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BrokenArtifact(f"{path}: {where}: {first['msg']}") from None
+        raise _invalid(path, error) from None
     except UnreadableFile as error:
         raise BrokenArtifact(str(error)) from None
     except InputError as error:
         raise BrokenArtifact(f"{path}: {error}") from None
     return manifest
+
+
+def _invalid(path: Path, error: ValidationError) -> BrokenArtifact:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the document"
+    return BrokenArtifact(f"{path}: {where}: {first['msg']}")
 
 
 def file_hash(path: Path) -> str:
@@ -393,6 +397,4 @@ def read_release_manifest(folder: Path) -> ReleaseManifest:
     except OSError as error:
         raise BrokenArtifact(f"{path}: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BrokenArtifact(f"{path}: {where}: {first['msg']}") from None
+        raise _invalid(path, error) from None

@@ -176,10 +176,6 @@ def explain_hub_error(error: BaseException, repo: str) -> str:
     for kind, sentence in explained:
         if isinstance(error, kind):
             return sentence
-    return _explain_broken(error, endpoint)
-
-
-def _explain_broken(error: BaseException, endpoint: str) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "no space left for the cache of huggingface_hub; free some, or move the cache with HF_HOME"
     if _WRONG_SIZE in str(error):

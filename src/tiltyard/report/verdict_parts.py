@@ -196,7 +196,9 @@ class VerdictParts:
             return f"{models} {''.join(_letter(group.results.get(judge)) for judge in self._judges)}"
         question = group.judged[0].question
         slot = question.order if question.spoilt is None else question.spoilt
-        return f"{models} {_mark(group)} {_PURPOSES[group.purpose]} {self._judges[question.judge]} {slot}"
+        # + passed, ! failed, - no verdict, ? nothing to compare with.
+        mark = "-" if group.lacks() else {True: "+", False: "!", None: "?"}[group.passed]
+        return f"{models} {mark} {_PURPOSES[group.purpose]} {self._judges[question.judge]} {slot}"
 
     def _said(self, group: VerdictGroup, line: int) -> Mapping[str, object]:
         said = [self._reply(one, line + k) for k, one in enumerate(group.judged)]
@@ -303,13 +305,6 @@ def _letter(result: MatchResult | None) -> str:
         return "x"
     winner = _WINS.get(result.outcome, "=")
     return winner.lower() if result.label is Label.LEAN else winner
-
-
-def _mark(group: VerdictGroup) -> str:
-    """+ passed, ! failed, - no verdict, ? nothing to compare with."""
-    if group.lacks():
-        return "-"
-    return {True: "+", False: "!", None: "?"}[group.passed]
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,15 +198,12 @@ def read_table(path: Path) -> Any:
 def table_values(text: str) -> list[list[float | str]]:
     """The cells of a table in CSV: numbers by their value, so that they can be compared within the tolerance."""
     try:
-        return [[_cell_value(cell) for cell in row] for row in csv.reader(io.StringIO(text))]
+        return [
+            [(cell if _DECIMAL.fullmatch(cell) is None else float(cell)) for cell in row]
+            for row in csv.reader(io.StringIO(text))
+        ]
     except csv.Error:
         return [[text]]
-
-
-def _cell_value(cell: str) -> float | str:
-    if _DECIMAL.fullmatch(cell) is None:
-        return cell
-    return float(cell)
 
 
 def read_parquet(path: Path) -> Any:

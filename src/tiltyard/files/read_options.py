@@ -15,10 +15,7 @@ from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, RESPONSES, 
 from tiltyard.files.memory_records import FrameRecords
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import ColumnRecords, Record, Records
-from tiltyard.foundation.option_names import (
-    option_name,
-    require_flag,
-)
+from tiltyard.foundation.option_names import option_name, require_flag
 
 _MAPPINGS = {"columns": "{'model_a': 'left'}", "outcomes": "{'left': 'a', 'right': 'b'}"}
 #: Follows a winner that is a name and an outcome at once, so that it is neither.

@@ -8,10 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple, TypedDict
 
 from tiltyard.core.battles.outcome import Label, Outcome
-from tiltyard.core.judging.conversation import (
-    ContextBlock,
-    shared_context,
-)
+from tiltyard.core.judging.conversation import ContextBlock, shared_context
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.reconciliation import MatchResult

@@ -7,11 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from tiltyard.core.policy.validity.report import ValidityReport
-from tiltyard.core.policy.validity.report.report_records import (
-    Churn,
-    ModelExposure,
-    SideBalance,
-)
+from tiltyard.core.policy.validity.report.report_records import Churn, ModelExposure, SideBalance
 from tiltyard.core.policy.validity.rules import Rule
 from tiltyard.core.policy.validity.serving_fairness import ExposureDeviation
 from tiltyard.report.report_parts import RULE_HEADS, RULE_NAMES, ReportSection, ReportTable

@@ -11,10 +11,7 @@ from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.battles.outcome import DECISIVE, SPELLED
 from tiltyard.core.board import RatedGroup, Row, make_board
-from tiltyard.core.board.board_rows import (
-    PlacedModel,
-    placed_board,
-)
+from tiltyard.core.board.board_rows import PlacedModel, placed_board
 from tiltyard.core.judging.reconciliation import panel_name
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Ratings
 from tiltyard.core.ratings.judge_placement import place_by_judge

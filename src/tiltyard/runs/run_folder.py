@@ -12,10 +12,7 @@ from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files import BattleSource, write_battles
 from tiltyard.files.battle_tables import Progress, copy_battles, models_by_group
 from tiltyard.files.parquet_tables import write_columns
-from tiltyard.foundation.local_files import (
-    refuse_unwritable,
-    replace_folder,
-)
+from tiltyard.foundation.local_files import refuse_unwritable, replace_folder
 from tiltyard.report.board_page import render_page
 from tiltyard.report.methods_text import RunFacts
 from tiltyard.runs.battle_rating import RateSettings, baseline_columns, rate_files

@@ -13,10 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tiltyard.core.ratings.comparison import (
-    ABDecision,
-    decide,
-)
+from tiltyard.core.ratings.comparison import ABDecision, decide
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import BattleSource, open_battles

@@ -26,10 +26,7 @@ from tiltyard.core.judging.reconciliation import (
     build_match_battles,
     panel_name,
 )
-from tiltyard.core.judging.untrusted_text import (
-    SteeringKind,
-    find_steering,
-)
+from tiltyard.core.judging.untrusted_text import SteeringKind, find_steering
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of

@@ -183,7 +183,6 @@ def _detected_folder(folder: Path) -> tuple[str, _Reader]:
 
 
 def _detected_together(where: str, found: Sequence[tuple[str, _Reader]]) -> tuple[str, _Reader]:
-    """Files of one format as one."""
     names = sorted({name for name, _ in found})
     if len(names) > 1:
         raise UnreadableFile(

@@ -267,7 +267,6 @@ def _convert_comparia_turn(record: Mapping[str, object]) -> Converted:
 
 
 def _one_language(metadata: Any) -> str | None:
-    """The language of a conversation, if it has exactly one."""
     languages = metadata.get("languages") if isinstance(metadata, Mapping) else None
     match languages:
         case [str(language)]:

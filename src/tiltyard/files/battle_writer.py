@@ -277,7 +277,6 @@ def battle_batches(battles: Iterable[Battle], size: int) -> Iterator[pa.RecordBa
 
 
 def _spelled(winners: pa.Array, row: int) -> pa.Array:
-    """Outcomes in canonical spelling."""
     coded = winners if pa.types.is_dictionary(winners.type) else winners.dictionary_encode()
     places = coded.indices
     if coded.null_count:

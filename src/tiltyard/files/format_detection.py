@@ -230,7 +230,6 @@ def explain_table(records: Records, naming: str) -> str:
 
 
 def _holds_numbers(name: str, rows: Sequence[Mapping[str, object]]) -> bool:
-    """Whether the column has numbers and nothing else."""
     found = [value for row in rows if (value := row.get(name)) not in (None, "")]
     return bool(found) and all(map(_is_number, found))
 

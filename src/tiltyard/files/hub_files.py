@@ -90,7 +90,6 @@ def _cached(hub: Any, address: DatasetAddress) -> tuple[str, dict[str, Path]] | 
 
 
 def _download(hub: Any, address: DatasetAddress) -> tuple[str, dict[str, Path]]:
-    """The commit, and where the cache has its files."""
     commit, names = _resolve(hub, address)
     files = {
         name: Path(hub.hf_hub_download(address.repo, name, repo_type="dataset", revision=commit))

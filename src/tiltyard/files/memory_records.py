@@ -162,7 +162,6 @@ def _mixed(name: str, column: str, error: Exception) -> UnreadableFile:
 
 
 def _said(error: Exception) -> str:
-    """The other library's own words, shortened."""
     text = str(error.args[0]) if error.args else ""
     lines = text.strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

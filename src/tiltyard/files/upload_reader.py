@@ -140,7 +140,6 @@ def _answer_row(where: str, record: dict[str, object] | InputError) -> tuple[str
 
 
 def _size(record: dict[str, object] | InputError) -> int:
-    """The size in bytes of a row's texts."""
     if isinstance(record, InputError):
         return 0
     return sum(len(text.encode(errors="surrogatepass")) for text in record.values() if isinstance(text, str))

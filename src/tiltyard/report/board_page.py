@@ -141,7 +141,6 @@ def _intervals(rated: RatedGroup, mark: str) -> str:
 
 
 def _methods(title: str, groups: Sequence[RatedGroup], facts: RunFacts) -> str:
-    """How the ratings were made, ready to be quoted."""
     entry = "\n".join(map(text_html, bibtex_entry(title, groups, facts).splitlines()))
     return section_html(
         "methods",

@@ -140,7 +140,6 @@ def _held_up_sentence(found: Document) -> str:
 
 
 def _short_sentence(found: Document) -> str:
-    """What is missing in worlds that did not become official."""
     lacking = [
         f"{RULE_NAMES[rule['name']]} at {_value(rule['name'], rule['short']['median'])}, bar {_bar(rule)}"
         for rule in found["rules"]
@@ -197,7 +196,6 @@ def _rules_section(simulation: Document) -> ReportSection:
 
 
 def _when(simulation: Document, votes: Document, worlds: int) -> tuple[str, str, str]:
-    """Median votes, their range, and the day."""
     bound = simulation["settings"]["votes"]
     if votes["median"] is None:
         return f">{bound:,}", "", ""

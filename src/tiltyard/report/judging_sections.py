@@ -148,7 +148,6 @@ def _judge(one: JudgeDocument) -> str:
 
 
 def _read_share(one: JudgeDocument, name: ShareName) -> Cell:
-    """A share, linked to the matches or checks that it counts."""
     text = _share(one[name])
     if name not in _READ or one[name] is None:
         return text
@@ -219,7 +218,6 @@ def questions_section(diagnostics: DiagnosticsDocument) -> str:
 
 
 def _state_count(one: JudgeDocument, state: str) -> Cell:
-    """A count of questions, linked to those without a verdict."""
     text = f"{one['states'][state]:,}"
     if state == QuestionState.OK or not one["states"][state]:
         return text
@@ -316,7 +314,6 @@ def _row(judge: str, dimension: str, one: ActualCosts, tokens: Iterable[TokenCou
 
 
 def _estimate(estimate: Mapping[str, object], actual: ActualCosts) -> str:
-    """The plan's estimate next to the actual numbers."""
     if not estimate:
         return ""
     rows = [

@@ -99,7 +99,6 @@ def _lines(estimate: EstimateDocument) -> Table:
 
 
 def _worst(estimate: EstimateDocument) -> str:
-    """Explains the expected and the worst cost, and their ratio."""
     limits = {line["judge"]: line["max_tokens"] for line in estimate["lines"]}
     by_judge = ", ".join(f"{escape_controls(judge)} {limit:,}" for judge, limit in limits.items())
     return (
@@ -371,7 +370,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def _ratings(groups: Sequence[RatedGroup]) -> RenderableType:
-    """One row per model, sorted by the last group; one column per group."""
     if not groups:
         return Text("No match has a result: there is nothing to rate.")
     boards = [{row.model: row for row in rated.board.rows} for rated in groups]

@@ -219,7 +219,6 @@ def confidence_section(report: ValidityReport) -> ReportSection:
 
 
 def _moments(report: ValidityReport) -> ReportTable:
-    """RD and score of the top at each evaluation."""
     found = report.confidence
     top = [row.model for row in found.models[: found.top]]
     by_votes: dict[int, dict[str, str]] = {}

@@ -291,7 +291,6 @@ def _cut(text: str, most: int) -> tuple[str, int]:
 
 
 def _raw(one: JudgedQuestion) -> str:
-    """A reply without a verdict, as it was received."""
     if one.reply is None:
         return ""
     return one.reply.text or (json.dumps(dict(one.reply.data)) if one.reply.data is not None else "")

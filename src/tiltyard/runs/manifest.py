@@ -195,7 +195,6 @@ class RunManifest(ManifestDocument):
 
 
 def _stated(settings: RateSettings) -> dict[str, Any]:
-    """The settings as a manifest states them."""
     special = {
         "method": settings.method.name,
         "parameters": parameters_of(settings.method),

@@ -133,7 +133,6 @@ def _checked_url(url: str) -> str:
 
 
 def _run_folder(folder: Path) -> tuple[str, Path]:
-    """The name of a run and its folder."""
     place = folder.resolve()
     return place.name, locate_run(place)
 

@@ -57,7 +57,6 @@ def promptfoo_document_answers(file: InputFile, tally: Counter[str]) -> Iterator
 
 
 def _document_rows(file: InputFile) -> Iterator[Record]:
-    """The rows of ``results.results``."""
     with translate_read_errors(file.name), file.open_text() as stream:
         scanner, found = JsonScanner(file.name, stream), False
         for name in scanner.members():

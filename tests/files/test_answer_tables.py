@@ -17,10 +17,7 @@ from support.log_archives import LOG, log, log_members, write_zip
 from tiltyard.core.judging.conversation import ContentPart, Message
 from tiltyard.errors import InputError, UnreadableFile
 from tiltyard.files import xlsx_records
-from tiltyard.files.answer import (
-    Answer,
-    AnswerUsage,
-)
+from tiltyard.files.answer import Answer, AnswerUsage
 from tiltyard.files.answer_formats.answer_tables import read_score
 from tiltyard.files.answers import open_answers, read_answers
 from tiltyard.files.judgments import prompt_id

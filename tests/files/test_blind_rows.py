@@ -1,6 +1,5 @@
 """Votes whose voter knew a name stand in an arena's export, and are in no rating."""
 
-import io
 from pathlib import Path
 
 import pytest
@@ -14,28 +13,19 @@ from tiltyard.files.battle_writer import stream_battles
 KNEW = ("the voter knew the name of a model (blind is false)", 2)
 
 
-def exported(folder: Path, container: str) -> str:
-    battles = [
-        Battle(
-            model_a="x",
-            model_b="y",
-            winner=Outcome.MODEL_A,
-            question_id=f"p{k}",
-            extra={"blind": k not in (1, 4)},
-        )
-        for k in range(6)
-    ]
-    data = io.BytesIO()
-    for piece in stream_battles(container, iter(battles)):
-        data.write(piece)
+def exported(folder: Path, container: str, extras: list[dict[str, object]]) -> str:
+    battles = (
+        Battle(model_a="x", model_b="y", winner=Outcome.MODEL_A, question_id=f"p{k}", extra=extra)
+        for k, extra in enumerate(extras)
+    )
     path = folder / f"battles.{container}"
-    path.write_bytes(data.getvalue())
+    path.write_bytes(b"".join(stream_battles(container, battles)))
     return str(path)
 
 
 @pytest.mark.parametrize("container", ["jsonl", "csv", "parquet"])
 def test_votes_that_were_not_blind_are_left_out_and_counted(tmp_path, container):
-    source = open_battles(exported(tmp_path, container))
+    source = open_battles(exported(tmp_path, container, [{"blind": k not in (1, 4)} for k in range(6)]))
     assert [battle.question_id for battle in source.battles()] == ["p0", "p2", "p3", "p5"]
     assert source.notes == (KNEW,)
     assert count_table([source]).n_battles == 4
@@ -74,19 +64,10 @@ REASONS = {
 @pytest.mark.parametrize("container", ["jsonl", "csv", "parquet"])
 def test_votes_that_are_not_rated_are_left_out_by_reason(tmp_path, container):
     marks = [None, "unseen", None, "early", "waiting", "waiting"]
-    battles = [
-        Battle(
-            model_a="x",
-            model_b="y",
-            winner=Outcome.MODEL_A,
-            question_id=f"p{k}",
-            extra={"blind": k != 2, "unrated": "not-blind" if k == 2 else mark or "no"},
-        )
-        for k, mark in enumerate(marks)
+    extras = [
+        {"blind": k != 2, "unrated": "not-blind" if k == 2 else mark or "no"} for k, mark in enumerate(marks)
     ]
-    path = tmp_path / f"battles.{container}"
-    path.write_bytes(b"".join(stream_battles(container, iter(battles))))
-    source = open_battles(str(path))
+    source = open_battles(exported(tmp_path, container, extras))
     told = {(KNEW[0], 1), (REASONS["unseen"], 1), (REASONS["early"], 1), (REASONS["waiting"], 2)}
     assert [battle.question_id for battle in source.battles()] == ["p0"]
     assert set(source.notes) == told

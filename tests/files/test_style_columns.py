@@ -20,15 +20,19 @@ def covariates(*style, **columns):
     return table.covariates, table.log().covariates
 
 
-def test_a_pair_of_columns_is_a_relative_difference():
-    names, z = covariates("length", length_a=[30.0, 0.0, 5.0], length_b=[10.0, 0.0, 5.0])
-    assert names == ("length",)
-    assert z[:, 0].tolist() == [0.5, 0.0, 0.0]
-
-
-def test_below_zero_the_difference_is_relative_to_the_sizes():
-    _, z = covariates("tone", tone_a=[-1.0, -3.0, 0.5], tone_b=[1.0, -1.0, 0.5])
-    assert z[:, 0].tolist() == [-1.0, -0.5, 0.0]
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"gap_a": [30.0, 0.0, 5.0], "gap_b": [10.0, 0.0, 5.0]}, [0.5, 0.0, 0.0]),
+        ({"gap_a": [-1.0, -3.0, 0.5], "gap_b": [1.0, -1.0, 0.5]}, [-1.0, -0.5, 0.0]),
+        ({"gap": [3, -1, 0]}, [3.0, -1.0, 0.0]),
+        ({"gap": ["1.5", "2", "-3"]}, [1.5, 2.0, -3.0]),
+    ],
+    ids=["relative difference", "below zero: relative to the sizes", "as it stands", "numbers in text"],
+)
+def test_a_covariate_is_a_pair_of_columns_or_a_single_one(columns, expected):
+    names, z = covariates("gap", **columns)
+    assert (names, z[:, 0].tolist()) == (("gap",), expected)
 
 
 def test_a_row_does_not_depend_on_the_others_in_its_batch():
@@ -36,11 +40,6 @@ def test_a_row_does_not_depend_on_the_others_in_its_batch():
     whole = count_table([source], style=["tone"]).log().covariates
     apart = count_table([replace(source, size=1)], style=["tone"]).log().covariates
     np.testing.assert_array_equal(whole, apart)
-
-
-def test_a_single_column_is_taken_as_it_stands():
-    names, z = covariates("gap", gap=[3, -1, 0])
-    assert (names, z[:, 0].tolist()) == (("gap",), [3.0, -1.0, 0.0])
 
 
 def test_position_is_the_advantage_of_side_a():
@@ -52,10 +51,6 @@ def test_markdown_is_three_traits():
     names, z = covariates("markdown", "position", **pairs)
     assert names == ("headers", "lists", "bold", "position")
     assert z.shape == (3, 4)
-
-
-def test_numbers_in_text_are_numbers():
-    assert covariates("gap", gap=["1.5", "2", "-3"])[1][:, 0].tolist() == [1.5, 2.0, -3.0]
 
 
 @pytest.mark.parametrize("gap", [["1", "two", "3"], [[1], [2], [3]]], ids=["text", "lists"])

@@ -117,12 +117,6 @@ def lying_parquet() -> bytes:
 
 def many_rows_parquet(rows: int) -> bytes:
     """Rows that are all alike take next to nothing."""
-    column = (
-        pa.DictionaryArray.from_arrays(pa.array(bytes(4 * rows), pa.int32()), pa.array(["a"]))
-        if False
-        else None
-    )
-    del column
     stream = io.BytesIO()
     names = ("model_a", "model_b", "winner")
     values = pa.table({name: pa.array([name] * 1_000_000).dictionary_encode() for name in names})

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from importlib.util import find_spec
 
 import pytest
 
@@ -92,11 +91,6 @@ class Page(HTMLParser):
 
     def handle_comment(self, data):
         self.comments.append(data)
-
-
-@pytest.fixture
-def no_plots(monkeypatch):
-    monkeypatch.setattr(board_charts, "find_spec", lambda name: None if name == "altair" else find_spec(name))
 
 
 @pytest.mark.slow(but_every=3)

@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from importlib.util import find_spec
 
 import pytest
 from test_board_page import ATTRIBUTES, TAGS, Page
@@ -57,11 +56,6 @@ def evil():
 @pytest.fixture(scope="module")
 def page_text(report):
     return validity_page(report, title="Trees")
-
-
-@pytest.fixture
-def no_plots(monkeypatch):
-    monkeypatch.setattr(board_charts, "find_spec", lambda name: None if name == "altair" else find_spec(name))
 
 
 def cells(text):

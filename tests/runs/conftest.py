@@ -4,7 +4,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.judged_runs import anchored_run, copied, written
+from support.judged_runs import anchored_run, written
+from support.run_folders import copied
 from tiltyard.runs.run_verification import verify_run
 
 

@@ -16,11 +16,6 @@ from tiltyard.runs.run_verification import verify_run
 VERDICTS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
 
 
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch):
-    monkeypatch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
-
-
 def judgments(path: Path, baseline: str | None = "base", category: str = "hard", judge: str = "j") -> Path:
     """Judgments of two models on 12 questions, in both orders; verdict k of 5 is how the baseline did as A and as B."""
     with path.open("a") as file:

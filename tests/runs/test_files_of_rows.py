@@ -5,10 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files.parquet_tables import (
-    read_rows,
-    write_row_table,
-)
+from tiltyard.files.parquet_tables import read_rows, write_row_table
 from tiltyard.runs.manifest import json_line, parse_document, read_lines, write_lines
 
 COLUMNS = {"name": str, "n": int, "x": float}

@@ -5,15 +5,16 @@ import json
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from support.judged_runs import (
     STRENGTH,
+    document,
     failed,
     human_battles,
+    lines,
     made_run,
     written,
 )
@@ -28,14 +29,6 @@ from tiltyard.files import open_battles, read_battles
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_files import dimension_winrates
-
-
-def document(run: Path, name: str):
-    return json.loads((run / name).read_text())
-
-
-def lines(run: Path, name: str):
-    return [json.loads(line) for line in (run / name).read_text().splitlines()]
 
 
 def test_the_battles_are_those_that_the_verdicts_make(original):

@@ -3,11 +3,10 @@
 import random
 import shutil
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from support.run_folders import copied, edit_json, failed, mixed, rehash, written
+from support.run_folders import copied, edit_json, failed, is_refused, mixed, rehash, written
 from support.sizes import sized
 from support.special_files import SPECIAL, put_special, within_seconds
 from tiltyard.core.battles import Battle, Outcome
@@ -26,13 +25,6 @@ NAMES = [
     *("manifest.sha256", "pairwise_winrates.csv", "report.html", "board.csv", "board.md", "board.tex"),
     "figures/intervals.svg",
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_plots():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -125,13 +117,6 @@ def test_a_foreign_figure_is_noticed(run):
 
 def changed(data: bytes, place: int, by: int) -> bytes:
     return data[:place] + bytes([(data[place] + by) % 256]) + data[place + 1 :]
-
-
-def is_refused(run: Path) -> bool:
-    try:
-        return not verify_run(run).passed
-    except BrokenArtifact:
-        return True
 
 
 @pytest.fixture(scope="module")

@@ -5,17 +5,16 @@ import random
 import re
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from support.consistent_forgeries import CONFIGURED, LEFT_OUT
 from support.judged_runs import JUDGE, failed, made_run, rehash, written
+from support.run_folders import is_refused
 from support.sizes import sized
 from support.special_files import put_special, within_seconds
 from support.tournament_forgeries import FORGERIES, UNUSABLE, edit, trace
 from tiltyard.core.judging.verdict import PARSER_VERSION
-from tiltyard.errors import BrokenArtifact
 from tiltyard.runs import tournament_verification
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind
 from tiltyard.runs.run_verification import verify_run
@@ -30,13 +29,6 @@ FILES = [
     *("pairwise_winrates.csv", "diagnostics.json", "report.html", "report_data/index-0000.js"),
     *("report_data/texts-0000.js", "report_data/verdicts-0001.js", "manifest.json", "manifest.sha256"),
 ]
-
-
-def is_refused(run: Path) -> bool:
-    try:
-        return not verify_run(run).passed
-    except BrokenArtifact:
-        return True
 
 
 @pytest.fixture

@@ -34,11 +34,6 @@ GROUP = ["n_battles", "interval", "ratings", "findings", "kernel"]
 ENTRY = ["model", "rating", "ci_low", "ci_high", "n_battles", "source"]
 
 
-@pytest.fixture
-def no_plots(monkeypatch):
-    monkeypatch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
-
-
 def document(run: Path):
     return json.loads((run / "elo_ratings.json").read_text())
 
@@ -55,7 +50,6 @@ def test_charts_are_verified_too(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow(but_every=4)
-@pytest.mark.usefixtures("no_plots")
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_what_is_written_is_verified(settings, tmp_path):
     run = written(tmp_path, settings)
@@ -86,7 +80,6 @@ def test_what_is_written_is_verified(settings, tmp_path):
     assert set(written_files(run)) == names | {"manifest.json", "manifest.sha256"}
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_the_document_says_what_was_asked(tmp_path):
     settings = RateSettings(BradleyTerry(seed=7, level=0.9), n_bootstraps=4, arena="Garden", model="ember-8b")
     found = document(written(tmp_path, settings))
@@ -96,7 +89,6 @@ def test_the_document_says_what_was_asked(tmp_path):
     assert {entry["model"] for entry in found["ratings"] if entry["source"] == "evaluated"} == {"ember-8b"}
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_without_a_model_under_test_those_no_person_judged_are_evaluated(tmp_path):
     run = written(tmp_path, BARE)
     assert list(read_battles(run / "battles.parquet")) == mixed()
@@ -106,7 +98,6 @@ def test_without_a_model_under_test_those_no_person_judged_are_evaluated(tmp_pat
     assert read_manifest(run).evaluated == ["newcomer"]
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_two_judges_are_no_one_judge(tmp_path):
     some = battles("a>b b>a", judge_model=["one", "two"], source=["llm-judge"] * 2)
     found = document(written(tmp_path, BARE, some))
@@ -124,7 +115,6 @@ def test_rank_ranges_keep_the_level_asked_for(tmp_path):
     assert widths(0.5) < widths(0.999)
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_fields_that_turn_up_late_survive_style_control(tmp_path):
     rows = [
         {"model_a": "ab"[k % 2], "model_b": "ba"[k % 2], "winner": ("tie", "A", "B")[k % 3],
@@ -138,7 +128,6 @@ def test_fields_that_turn_up_late_survive_style_control(tmp_path):
     assert verify_run(run).passed
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_files_of_several_formats_become_one_log(tmp_path):
     some = mixed(90)
     parts = {"one.jsonl": some[:30], "two.parquet": some[30:60], "three.jsonl.gz": some[60:]}
@@ -152,14 +141,12 @@ def test_files_of_several_formats_become_one_log(tmp_path):
     assert [one.sha256 for one in inputs] == [file_hash(tmp_path / name) for name in parts]
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_weighted_battles_can_be_drawn_again(tmp_path):
     some = battles("a>b*6 b>a*4 a=b*3", weight=[1.0, 2.0, 0.5, 1.5] * 3 + [3.0])
     settings = RateSettings(BradleyTerry(clusters="battle"), n_bootstraps=3)
     assert verify_run(written(tmp_path, settings, some)).passed
 
 
-@pytest.mark.usefixtures("no_plots")
 @pytest.mark.parametrize("story", ["a!b*3", "a>a*2", "a>b*3"], ids=["both bad", "itself", "only wins"])
 def test_battles_that_rate_nobody_still_make_a_folder(story, tmp_path):
     run = written(tmp_path, RateSettings(n_bootstraps=3), battles(story))
@@ -167,7 +154,6 @@ def test_battles_that_rate_nobody_still_make_a_folder(story, tmp_path):
     assert all(entry["rating"] is None for entry in document(run)["ratings"])
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_the_replicates_are_those_of_the_bootstrap(tmp_path):
     run = written(tmp_path, RateSettings(n_bootstraps=5))
     table = pq.read_table(run / "bootstrap_ratings.parquet").to_pydict()
@@ -179,7 +165,6 @@ def test_the_replicates_are_those_of_the_bootstrap(tmp_path):
     assert set(table["group"]) == {None}
 
 
-@pytest.mark.usefixtures("no_plots")
 def test_the_same_run_twice_differs_in_its_date_alone(tmp_path):
     run = written(tmp_path, SETTINGS["bradley-terry"])
     first, manifest = listing(run), read_manifest(run)
@@ -189,7 +174,6 @@ def test_the_same_run_twice_differs_in_its_date_alone(tmp_path):
     assert read_manifest(run).model_copy(update={"created_at": manifest.created_at}) == manifest
 
 
-@pytest.mark.usefixtures("no_plots")
 class TestLines:
     """Battles as lines of JSON, beside those in columns."""
 
@@ -231,7 +215,6 @@ class TestLines:
         assert verify_run(tmp_path / "run").exact
 
 
-@pytest.mark.usefixtures("no_plots")
 class TestPlace:
     """Where a folder may be written."""
 
@@ -286,7 +269,7 @@ class TestPlace:
         [
             ("copy_battles", KeyboardInterrupt),
             ("render_page", RuntimeError),
-            ("_write_manifest", OSError),
+            ("hash_line", OSError),
             ("_put_folder", KeyboardInterrupt),
             ("_put_folder", OSError),
         ],

@@ -11,9 +11,11 @@ from support.judged_runs import (
     JUDGE,
     STRENGTH,
     anchored_run,
+    document,
     failed,
     human_battles,
     judged_of,
+    lines,
     made_run,
     prompts_of,
     written,
@@ -42,14 +44,6 @@ SEED_FIELDS = [
     *("mode", "config_path", "judge_model", "entrants", "bank_size", "selected_prompt_count"),
     *("n_perms", "shuffle_seed", "pilot_seed", "started_at", "finished_at"),
 ]
-
-
-def document(run: Path, name: str):
-    return json.loads((run / name).read_text())
-
-
-def lines(run: Path, name: str):
-    return [json.loads(line) for line in (run / name).read_text().splitlines()]
 
 
 def files(run: Path) -> dict[str, bytes]:

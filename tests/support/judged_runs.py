@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -288,8 +287,12 @@ def written(folder: Path, run: JudgedRun) -> Path:
     return out
 
 
-def copied(run: Path, to: Path) -> Path:
-    return Path(shutil.copytree(run, to / "run"))
+def document(run: Path, name: str) -> Any:
+    return json.loads((run / name).read_text())
+
+
+def lines(run: Path, name: str) -> list[Any]:
+    return [json.loads(line) for line in (run / name).read_text().splitlines()]
 
 
 def rehash(run: Path) -> None:

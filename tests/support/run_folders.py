@@ -24,7 +24,7 @@ from tiltyard.runs.manifest import (
     run_identity,
 )
 from tiltyard.runs.run_folder import write_run, written_files
-from tiltyard.runs.run_verification import Verification
+from tiltyard.runs.run_verification import Verification, verify_run
 from tiltyard.simulation.demo.demo_voters import demo_battles
 
 SHORT_ELO = Elo(n_permutations=4, n_bootstraps=4)
@@ -96,6 +96,13 @@ def edit_json(path: Path, change: Callable[[Any], None]) -> None:
     document = json.loads(path.read_text())
     change(document)
     write_json(path, document)
+
+
+def is_refused(run: Path) -> bool:
+    try:
+        return not verify_run(run).passed
+    except BrokenArtifact:
+        return True
 
 
 def failed(result: Verification) -> list[str]:

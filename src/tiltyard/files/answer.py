@@ -194,6 +194,16 @@ def finite_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def count_of(value: object) -> int | None:
+    """A number of tokens; ``None`` for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """A mapping; an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def _conversation(row: Mapping[str, object], where: str) -> dict[str, Any]:
     """The prompt, the response and the conversation of a row that has messages, a trace or a system prompt."""
     trace = read_messages(row["trace"], where) if isinstance(row.get("trace"), list) else ()
@@ -332,7 +342,12 @@ class _MessageReader:
                 f"expected one of {', '.join(ROLES)}"
             )
         content = value.get("content", value.get("value"))
-        if role == "user" and _is_tool_result(content):
+        # Whether the content is results of tools alone, which Anthropic's messages give to the user.
+        if role == "user" and (
+            isinstance(content, list)
+            and bool(content)
+            and all(isinstance(part, Mapping) and part.get("type") == "tool_result" for part in content)
+        ):
             role = "tool"
         calls = value.get("tool_calls")
         tool = value.get("function", value.get("name")) if role == "tool" else None
@@ -408,15 +423,6 @@ class _MessageReader:
         if not isinstance(name, str):
             raise UnreadableFile(f"{self._where}: a tool call has no name")
         return ToolCall(name, "" if arguments is None else self._resolve(json_text(arguments)))
-
-
-def _is_tool_result(content: object) -> bool:
-    """Whether the content is results of tools alone, which Anthropic's messages give to the user."""
-    return (
-        isinstance(content, list)
-        and bool(content)
-        and all(isinstance(part, Mapping) and part.get("type") == "tool_result" for part in content)
-    )
 
 
 def _message_row(message: Message) -> dict[str, object]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
 from tiltyard.files.answer import UNSCORED_NOTE, Answer
@@ -184,7 +183,6 @@ def _detected_folder(folder: Path) -> tuple[str, _Reader]:
 
 
 def _detected_together(where: str, found: Sequence[tuple[str, _Reader]]) -> tuple[str, _Reader]:
-    """Files of one format as one."""
     names = sorted({name for name, _ in found})
     if len(names) > 1:
         raise UnreadableFile(
@@ -203,13 +201,12 @@ def _own_answers(records: Records, tally: Counter[str]) -> Iterator[Answer]:
     for where, record in records.records():
         scores = record.get("scores")
         if isinstance(scores, Mapping):
-            tally[UNSCORED_NOTE] += sum(_is_missing(value) for value in scores.values())
+            tally[UNSCORED_NOTE] += sum(
+                (value is None or (isinstance(value, float) and not math.isfinite(value)))
+                for value in scores.values()
+            )
         stated = read_scores(record, columns, tally)
         yield Answer.from_dict({**record, "scores": stated} if stated else record, where)
-
-
-def _is_missing(score: object) -> bool:
-    return score is None or (isinstance(score, float) and not math.isfinite(score))
 
 
 def answer_columns(path: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -290,7 +287,12 @@ def _entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator
     for path in responses:
         for where, record in open_records(path).records():
             row = dict(record)
-            prompt = dict(_found(prompts, row.get("prompt_id"), where, bank))
+            name = row.get("prompt_id")
+            if str(name) not in prompts:
+                raise UnreadableFile(
+                    f"{where}: prompt {name!r} is not in {os.fspath(bank)}; give the prompt bank of these responses"
+                )
+            prompt = dict(prompts[str(name)])
             known = {
                 "prompt_id": row.pop("prompt_id"),
                 "prompt": prompt.pop("text", None),
@@ -323,13 +325,3 @@ def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, ob
             raise UnreadableFile(f"{where}: duplicate prompt {name!r}; rename one")
         found[str(name)] = record
     return found
-
-
-def _found(
-    prompts: Mapping[str, Mapping[str, object]], name: Any, where: str, path: str | os.PathLike[str]
-) -> Mapping[str, object]:
-    if str(name) not in prompts:
-        raise UnreadableFile(
-            f"{where}: prompt {name!r} is not in {os.fspath(path)}; give the prompt bank of these responses"
-        )
-    return prompts[str(name)]

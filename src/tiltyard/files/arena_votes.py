@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tiltyard.errors import BadBattle
-from tiltyard.files.format import BattleFormat, Converted, SkippedRecord, answers_in, parse_arena_time
+from tiltyard.files.format import (
+    BattleFormat,
+    Converted,
+    SkippedRecord,
+    answers_in,
+    has_columns,
+    parse_arena_time,
+    row_of,
+)
 
 _ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
 _CONVERSATIONS = ("conversation_a", "conversation_b")
@@ -22,47 +32,39 @@ _CHOICES = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "b
 # LMArena
 
 
+_GIVES_55K = {
+    "model_a": "model_a",
+    "model_b": "model_b",
+    "winner": "winner_tie",
+    "source": "winner_tie",
+    "question_id": "id",
+}
+_GIVES_100K = {
+    "model_a": "model_a",
+    "model_b": "model_b",
+    "winner": "winner",
+    "source": "winner",
+    "question_id": "question_id",
+    "category": "category_tag",
+    "language": "language",
+    "voter": "judge_hash",
+    "time": "tstamp",
+}
+#: A person's session may contain several votes, so it is used as the voter.
+_GIVES_140K = _GIVES_100K | {"question_id": "id", "voter": "evaluation_session_id", "time": "timestamp"}
+
+
 def _convert_55k(record: Mapping[str, object]) -> Mapping[str, object]:
     """One of three columns is 1. In this data set a tie may also mean that both were bad."""
     chosen = [winner for key, winner in _ONE_HOT.items() if _is_one(key, record.get(key))]
     if len(chosen) != 1:
         raise BadBattle(f"{len(chosen)} of {', '.join(_ONE_HOT)} are 1; expected exactly one")
-    return {
-        "model_a": record.get("model_a"),
-        "model_b": record.get("model_b"),
-        "winner": chosen[0],
-        "source": "human",
-        "question_id": record.get("id"),
-    }
+    return row_of(record, _GIVES_55K, winner=chosen[0], source="human")
 
 
-def _convert_100k(record: Mapping[str, object]) -> Mapping[str, object]:
-    return {
-        "model_a": record.get("model_a"),
-        "model_b": record.get("model_b"),
-        "winner": record.get("winner"),
-        "source": "human",
-        "question_id": record.get("question_id"),
-        "category": _category(record),
-        "language": record.get("language"),
-        "voter": record.get("judge_hash"),
-        "time": parse_arena_time(record.get("tstamp")),
-    }
-
-
-def _convert_140k(record: Mapping[str, object]) -> Mapping[str, object]:
-    """A person's session may contain several votes, so it is used as the voter."""
-    return {
-        "model_a": record.get("model_a"),
-        "model_b": record.get("model_b"),
-        "winner": record.get("winner"),
-        "source": "human",
-        "question_id": record.get("id"),
-        "category": _category(record),
-        "language": record.get("language"),
-        "voter": record.get("evaluation_session_id"),
-        "time": parse_arena_time(record.get("timestamp")),
-    }
+def _convert_lmarena(record: Mapping[str, object], *, gives: Mapping[str, str]) -> Mapping[str, object]:
+    time = parse_arena_time(record.get(gives["time"]))
+    return row_of(record, gives, source="human", category=_category(record), time=time)
 
 
 def _is_one(key: str, value: Any) -> bool:
@@ -123,25 +125,12 @@ def _number(value: object) -> float:
     return value if isinstance(value, int | float) else 0
 
 
-def _has(*names: str) -> Any:
-    def recognises(columns: Collection[str]) -> bool:
-        return set(columns).issuperset(names)
-
-    return recognises
-
-
 LMARENA_55K = BattleFormat(
     name="lmarena-55k",
     kinds=_KINDS,
-    recognises=_has("model_a", "model_b", *_ONE_HOT),
+    recognises=has_columns("model_a", "model_b", *_ONE_HOT),
     convert=_convert_55k,
-    gives={
-        "model_a": "model_a",
-        "model_b": "model_b",
-        "winner": "winner_tie",
-        "source": "winner_tie",
-        "question_id": "id",
-    },
+    gives=_GIVES_55K,
     also_reads=("winner_model_a", "winner_model_b"),
     answers=answers_in("response_a", "response_b"),
     answers_in=("response_a", "response_b"),
@@ -149,46 +138,21 @@ LMARENA_55K = BattleFormat(
 LMARENA_100K = BattleFormat(
     name="lmarena-100k",
     kinds=_KINDS,
-    recognises=_has("model_a", "model_b", "winner", "judge_hash", "tstamp"),
-    convert=_convert_100k,
-    gives={
-        "model_a": "model_a",
-        "model_b": "model_b",
-        "winner": "winner",
-        "source": "winner",
-        "question_id": "question_id",
-        "category": "category_tag",
-        "language": "language",
-        "voter": "judge_hash",
-        "time": "tstamp",
-    },
+    recognises=has_columns("model_a", "model_b", "winner", "judge_hash", "tstamp"),
+    convert=partial(_convert_lmarena, gives=_GIVES_100K),
+    gives=_GIVES_100K,
     also_reads=("is_code", "conv_metadata", "turn"),
     answers=answers_in(*_CONVERSATIONS),
     answers_in=_CONVERSATIONS,
     style=_style,
     style_in=("conv_metadata",),
 )
-LMARENA_140K = BattleFormat(
+LMARENA_140K = replace(
+    LMARENA_100K,
     name="lmarena-140k",
-    kinds=_KINDS,
-    recognises=_has("id", "model_a", "model_b", "winner", "evaluation_order"),
-    convert=_convert_140k,
-    gives={
-        "model_a": "model_a",
-        "model_b": "model_b",
-        "winner": "winner",
-        "source": "winner",
-        "question_id": "id",
-        "category": "category_tag",
-        "language": "language",
-        "voter": "evaluation_session_id",
-        "time": "timestamp",
-    },
-    also_reads=("is_code", "conv_metadata", "turn"),
-    answers=answers_in(*_CONVERSATIONS),
-    answers_in=_CONVERSATIONS,
-    style=_style,
-    style_in=("conv_metadata",),
+    recognises=has_columns("id", "model_a", "model_b", "winner", "evaluation_order"),
+    convert=partial(_convert_lmarena, gives=_GIVES_140K),
+    gives=_GIVES_140K,
 )
 
 
@@ -200,19 +164,23 @@ def _is_fastchat(columns: Collection[str]) -> bool:
     return names <= set(columns) and "judge_hash" not in columns
 
 
+_GIVES_FASTCHAT = {
+    "model_a": "model_a",
+    "model_b": "model_b",
+    "winner": "winner",
+    "source": "winner",
+    "question_id": "question_id",
+    "language": "language",
+    "voter": "judge",
+    "time": "tstamp",
+}
+
+
 def _convert_fastchat(record: Mapping[str, object]) -> Converted:
     if not _is_true("anony", record.get("anony")):
         return SkippedRecord("the voter knew the models (anony is false)")
-    return {
-        "model_a": record.get("model_a"),
-        "model_b": record.get("model_b"),
-        "winner": record.get("winner"),
-        "source": "human",
-        "question_id": record.get("question_id"),
-        "language": record.get("language"),
-        "voter": record.get("judge"),
-        "time": parse_arena_time(record.get("tstamp")),
-    }
+    time = parse_arena_time(record.get("tstamp"))
+    return row_of(record, _GIVES_FASTCHAT, source="human", time=time)
 
 
 FASTCHAT = BattleFormat(
@@ -220,16 +188,7 @@ FASTCHAT = BattleFormat(
     kinds=_KINDS,
     recognises=_is_fastchat,
     convert=_convert_fastchat,
-    gives={
-        "model_a": "model_a",
-        "model_b": "model_b",
-        "winner": "winner",
-        "source": "winner",
-        "question_id": "question_id",
-        "language": "language",
-        "voter": "judge",
-        "time": "tstamp",
-    },
+    gives=_GIVES_FASTCHAT,
     also_reads=("anony",),
     answers=answers_in(*_CONVERSATIONS),
     answers_in=_CONVERSATIONS,
@@ -239,29 +198,34 @@ FASTCHAT = BattleFormat(
 # compar:IA
 
 
-def _is_comparia_votes(columns: Collection[str]) -> bool:
-    return {"model_a_name", "model_b_name", "chosen_model_name", "both_equal"} <= set(columns)
-
-
-def _is_comparia_turns(columns: Collection[str]) -> bool:
-    return {"comparison_id", "model_a", "model_b", "choice", "turn"} <= set(columns)
+_GIVES_COMPARIA_VOTES = {
+    "model_a": "model_a_name",
+    "model_b": "model_b_name",
+    "winner": "chosen_model_name",
+    "source": "chosen_model_name",
+    "question_id": "conversation_pair_id",
+    "category": "selected_category",
+    "voter": "visitor_id",
+    "time": "timestamp",
+}
+_GIVES_COMPARIA_TURNS = {
+    "model_a": "model_a",
+    "model_b": "model_b",
+    "winner": "choice",
+    "source": "choice",
+    "question_id": "comparison_id",
+    "language": "metadata",
+    "time": "timestamp",
+}
 
 
 def _convert_comparia_vote(record: Mapping[str, object]) -> Converted:
-    model_a, model_b = record.get("model_a_name"), record.get("model_b_name")
-    winner = _vote(record, model_a, model_b)
+    winner = _vote(record, record.get("model_a_name"), record.get("model_b_name"))
     if isinstance(winner, SkippedRecord):
         return winner
-    return {
-        "model_a": model_a,
-        "model_b": model_b,
-        "winner": winner,
-        "source": "human",
-        "question_id": record.get("conversation_pair_id"),
-        "category": record.get("selected_category"),
-        "voter": record.get("visitor_id") or record.get("session_hash"),
-        "time": parse_arena_time(record.get("timestamp")),
-    }
+    voter = record.get("visitor_id") or record.get("session_hash")
+    time = parse_arena_time(record.get("timestamp"))
+    return row_of(record, _GIVES_COMPARIA_VOTES, winner=winner, source="human", voter=voter, time=time)
 
 
 def _vote(record: Mapping[str, object], model_a: Any, model_b: Any) -> str | SkippedRecord:
@@ -292,19 +256,17 @@ def _convert_comparia_turn(record: Mapping[str, object]) -> Converted:
         return SkippedRecord("excluded by the arena")
     if not isinstance(choice, str) or choice not in _CHOICES:
         raise BadBattle(f"choice is {choice!r}; expected {', '.join(_CHOICES)} or idk")
-    return {
-        "model_a": record.get("model_a"),
-        "model_b": record.get("model_b"),
-        "winner": _CHOICES[choice],
-        "source": "human",
-        "question_id": record.get("comparison_id"),
-        "language": _one_language(record.get("metadata")),
-        "time": parse_arena_time(record.get("timestamp")),
-    }
+    return row_of(
+        record,
+        _GIVES_COMPARIA_TURNS,
+        winner=_CHOICES[choice],
+        source="human",
+        language=_one_language(record.get("metadata")),
+        time=parse_arena_time(record.get("timestamp")),
+    )
 
 
 def _one_language(metadata: Any) -> str | None:
-    """The language of a conversation, if it has exactly one."""
     languages = metadata.get("languages") if isinstance(metadata, Mapping) else None
     match languages:
         case [str(language)]:
@@ -315,18 +277,9 @@ def _one_language(metadata: Any) -> str | None:
 COMPARIA_VOTES = BattleFormat(
     name="comparia-votes",
     kinds=_KINDS,
-    recognises=_is_comparia_votes,
+    recognises=has_columns("model_a_name", "model_b_name", "chosen_model_name", "both_equal"),
     convert=_convert_comparia_vote,
-    gives={
-        "model_a": "model_a_name",
-        "model_b": "model_b_name",
-        "winner": "chosen_model_name",
-        "source": "chosen_model_name",
-        "question_id": "conversation_pair_id",
-        "category": "selected_category",
-        "voter": "visitor_id",
-        "time": "timestamp",
-    },
+    gives=_GIVES_COMPARIA_VOTES,
     also_reads=("both_equal", "session_hash"),
     answers=answers_in("conversation_a", "conversation_b"),
     answers_in=("conversation_a", "conversation_b"),
@@ -334,17 +287,9 @@ COMPARIA_VOTES = BattleFormat(
 COMPARIA_TURNS = BattleFormat(
     name="comparia-turns",
     kinds=_KINDS,
-    recognises=_is_comparia_turns,
+    recognises=has_columns("comparison_id", "model_a", "model_b", "choice", "turn"),
     convert=_convert_comparia_turn,
-    gives={
-        "model_a": "model_a",
-        "model_b": "model_b",
-        "winner": "choice",
-        "source": "choice",
-        "question_id": "comparison_id",
-        "language": "metadata",
-        "time": "timestamp",
-    },
+    gives=_GIVES_COMPARIA_TURNS,
     also_reads=("excluded",),
     answers=answers_in("response_a", "response_b"),
     answers_in=("response_a", "response_b"),

@@ -70,7 +70,6 @@ class ArrowRecords:
 
 
 def _split(folder: Path) -> Path:
-    """The folder of the only split."""
     if (folder / _STATE).is_file():
         return folder
     splits = _read(folder / _SPLITS).get("splits")

@@ -175,7 +175,6 @@ class BattleSource:
                 yield batch if len(here) == len(chosen) else _filled(batch, chosen, types)
 
     def _rated_rows(self, batch: pa.RecordBatch, marks: Sequence[str]) -> pa.RecordBatch:
-        """The battles of votes that are rated."""
         columns = [batch.column(name).to_pylist() for name in marks]
         reasons = [_why_unrated(**dict(zip(marks, row, strict=True))) for row in zip(*columns, strict=True)]
         if not any(reasons):
@@ -228,7 +227,6 @@ def open_path(path: str | os.PathLike[str], options: ReadOptions) -> BattleSourc
 
 
 def _together(text: str, files: Sequence[InputFile], options: ReadOptions) -> BattleSource:
-    """Files of one format as one source."""
     opened = [_opened(open_input_records(file), options) for file in files]
     names = sorted({name for name, _ in opened})
     if len(names) > 1:

@@ -393,19 +393,16 @@ class _Keyed:
             if len(self._known) > 8:
                 self._known.clear()
             # The dictionary is kept alive, so that another cannot reuse its address.
-            self._known[mark] = (dictionary, _dictionary_keys(dictionary))
+            values = dictionary
+            values = values.cast(pa.large_string())
+            _, offsets, data = values.buffers()
+            places = np.frombuffer(offsets, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
+            letters = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
+            self._known[mark] = (dictionary, hash_buffer(letters, places))
         keys = self._known[mark][1][codes]
         if missing is not None:
             keys[missing] = MISSING_KEY
         return keys
-
-
-def _dictionary_keys(values: pa.Array) -> Keys:
-    values = values.cast(pa.large_string())
-    _, offsets, data = values.buffers()
-    places = np.frombuffer(offsets, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
-    letters = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
-    return hash_buffer(letters, places)
 
 
 def copy_battles(path: Path, sources: Sequence[BattleSource], style: Sequence[str] = ()) -> BattleSource:

@@ -262,7 +262,12 @@ def battle_batches(battles: Iterable[Battle], size: int) -> Iterator[pa.RecordBa
         for name, kinds in seen.items()
         if len(kinds) == 1
         and kinds <= ({int, float} if name in STYLE else set(_SIMPLE))
-        and _can_name_a_column(name)
+        and (
+            name.isprintable()
+            and name != ""
+            and "." not in name
+            and name not in (*CANONICAL, "outcome", EXTRA_JSON)
+        )
     }
     chunk = list(itertools.islice(stream, size))
     yield _batch(first, kinds) if chunk else _needed(_batch(first, kinds))
@@ -272,7 +277,6 @@ def battle_batches(battles: Iterable[Battle], size: int) -> Iterator[pa.RecordBa
 
 
 def _spelled(winners: pa.Array, row: int) -> pa.Array:
-    """Outcomes in canonical spelling."""
     coded = winners if pa.types.is_dictionary(winners.type) else winners.dictionary_encode()
     places = coded.indices
     if coded.null_count:
@@ -297,16 +301,6 @@ def _fitted(array: pa.Array, column: pa.Field, row: int) -> pa.Array:
         raise BadOption(
             f"after row {row}: column {column.name} has type {array.type}, but the first batch had {column.type}"
         ) from None
-
-
-def _can_name_a_column(name: str) -> bool:
-    # Dots separate parts of a Parquet path, and a name must be encodable text.
-    return (
-        name.isprintable()
-        and name != ""
-        and "." not in name
-        and name not in (*CANONICAL, "outcome", EXTRA_JSON)
-    )
 
 
 def _batch(battles: Sequence[Battle], kinds: dict[str, type]) -> pa.RecordBatch:

@@ -329,9 +329,6 @@ class _Parser:
             inner = self.any_part(depth + 1)
             self._expect(")")
             return inner
-        return self._test()
-
-    def _test(self) -> _Part:
         token = self._token
         if token.kind not in ("column", "word") or token.text.lower() in _KEYWORDS:
             raise self._expected("the name of a column")
@@ -348,9 +345,6 @@ class _Parser:
             return _Not(self._membership(name))
         if self._takes("in"):
             return self._membership(name)
-        return self._comparison(name)
-
-    def _comparison(self, name: str) -> _Test:
         sign = "=" if self._token.text == "==" else self._token.text
         if self._token.kind != "sign" or sign not in _COMPARISONS:
             raise self._expected(f"=, !=, <, <=, >, >=, in or is after {name}")
@@ -377,7 +371,13 @@ class _Parser:
             quote = token.text[0]
             return token.text[1:-1].replace(quote * 2, quote)
         if token.kind == "number":
-            return self._number(token)
+            try:
+                return int(token.text)
+            except ValueError:
+                number = float(token.text)
+            if number in (float("inf"), float("-inf")):
+                raise _problem(f"the number at character {token.position + 1} is too large")
+            return number
         if token.is_word("true") or token.is_word("false"):
             return token.is_word("true")
         self._next -= 1
@@ -386,15 +386,6 @@ class _Parser:
         if token.kind == "word":
             raise self._expected(f'a value; put text in quotes: "{token.text}"')
         raise self._expected("a value: text in quotes, a number, true or false")
-
-    def _number(self, token: _Token) -> int | float:
-        try:
-            return int(token.text)
-        except ValueError:
-            number = float(token.text)
-        if number in (float("inf"), float("-inf")):
-            raise _problem(f"the number at character {token.position + 1} is too large")
-        return number
 
     @property
     def _token(self) -> _Token:

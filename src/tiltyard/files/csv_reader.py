@@ -25,7 +25,7 @@ from tiltyard.files.conditions import wanted_columns
 from tiltyard.files.input_file import InputFile, translate_read_errors
 from tiltyard.files.read_limits import LINE_BYTES, bounded_lines
 from tiltyard.files.read_options import outcome_array, winners_by_name
-from tiltyard.files.records import Record, Records, reject_duplicate_columns
+from tiltyard.files.records import FileRecords, Record, Records, reject_duplicate_columns
 from tiltyard.files.row_reader import RowReader
 
 _BLOCK_BYTES = 1 << 22
@@ -37,10 +37,9 @@ _LINE_ENDS = (ord("\n"), ord("\r"))
 
 
 @dataclass(frozen=True)
-class CsvRecords:
+class CsvRecords(FileRecords):
     """A header and its rows; an empty field is an absent value."""
 
-    file: InputFile
     columns: tuple[str, ...]
     delimiter: str
     kind: ClassVar[str] = "csv"
@@ -55,10 +54,6 @@ class CsvRecords:
             columns: list[str] = next(_rows([line], delimiter), [])
         reject_duplicate_columns(f"{file.name}, line 1", columns)
         return cls(file, tuple(columns), delimiter)
-
-    @property
-    def name(self) -> str:
-        return self.file.name
 
     def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
         for where, fields in self.lines():

@@ -21,6 +21,16 @@ _MIN_TIMESTAMP_SECONDS = 100_000_000
 _MAX_TIMESTAMP_SECONDS = 100_000_000_000
 
 
+def has_columns(*names: str) -> Callable[[Collection[str]], bool]:
+    """Return a test whether records have all these columns."""
+    return frozenset(names).issubset
+
+
+def row_of(record: Mapping[str, object], gives: Mapping[str, str], **known: object) -> dict[str, object]:
+    """The canonical fields of a record: those in ``gives`` under its headers, but for those that are known."""
+    return {name: record.get(header) for name, header in gives.items()} | known
+
+
 def answers_in(key_a: str, key_b: str) -> Answers:
     """Return a reader of the two answers under these keys of a record."""
 

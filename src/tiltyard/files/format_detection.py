@@ -17,7 +17,7 @@ from tiltyard.files.input_file import InputFile, open_input
 from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords
 from tiltyard.files.judgments import JUDGMENT_FORMATS
 from tiltyard.files.parquet_records import ParquetRecords
-from tiltyard.files.records import Record, Records
+from tiltyard.files.records import FileRecords, Record, Records
 from tiltyard.foundation.option_names import option_name
 
 _NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
@@ -145,17 +145,12 @@ def open_input_records(file: InputFile) -> Records:
 
 
 @dataclass(frozen=True)
-class NoRecords:
+class NoRecords(FileRecords):
     """An empty file."""
 
-    file: InputFile
     kind: ClassVar[str] = "empty"
     columns: ClassVar[tuple[str, ...]] = ()
     rows: ClassVar[int | None] = 0
-
-    @property
-    def name(self) -> str:
-        return self.file.name
 
     def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
         return iter(())
@@ -226,19 +221,15 @@ def explain_table(records: Records, naming: str) -> str:
             )
     numbers = [name for name in records.columns[1:] if _holds_numbers(name, rows)]
     if len(numbers) > 1 and len(numbers) >= len(records.columns) - 2:
+        names = ", ".join(numbers[:_NAMED_COLUMNS]) + (", …" if len(numbers) > _NAMED_COLUMNS else "")
         return (
-            f"it seems to have one column of numbers for each model ({_first_names(numbers)}); {_WANTED}; "
+            f"it seems to have one column of numbers for each model ({names}); {_WANTED}; "
             "'Rate your own file' in the documentation turns scores into battles"
         )
     return naming
 
 
-def _first_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED_COLUMNS]) + (", …" if len(names) > _NAMED_COLUMNS else "")
-
-
 def _holds_numbers(name: str, rows: Sequence[Mapping[str, object]]) -> bool:
-    """Whether the column has numbers and nothing else."""
     found = [value for row in rows if (value := row.get(name)) not in (None, "")]
     return bool(found) and all(map(_is_number, found))
 

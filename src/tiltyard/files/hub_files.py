@@ -90,7 +90,6 @@ def _cached(hub: Any, address: DatasetAddress) -> tuple[str, dict[str, Path]] | 
 
 
 def _download(hub: Any, address: DatasetAddress) -> tuple[str, dict[str, Path]]:
-    """The commit, and where the cache has its files."""
     commit, names = _resolve(hub, address)
     files = {
         name: Path(hub.hf_hub_download(address.repo, name, repo_type="dataset", revision=commit))
@@ -176,10 +175,6 @@ def explain_hub_error(error: BaseException, repo: str) -> str:
     for kind, sentence in explained:
         if isinstance(error, kind):
             return sentence
-    return _explain_broken(error, endpoint)
-
-
-def _explain_broken(error: BaseException, endpoint: str) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return "no space left for the cache of huggingface_hub; free some, or move the cache with HF_HOME"
     if _WRONG_SIZE in str(error):

@@ -19,7 +19,7 @@ from tiltyard.files.read_limits import (
     bounded_lines,
     format_bytes,
 )
-from tiltyard.files.records import Record
+from tiltyard.files.records import FileRecords, Record
 
 #: The columns of a JSON file are those of this many records at its start.
 SAMPLE_ROWS = 100
@@ -33,10 +33,9 @@ _SHALLOW_CHARACTERS = 2 * JSON_DEPTH_LIMIT
 
 
 @dataclass(frozen=True)
-class JsonLinesRecords:
+class JsonLinesRecords(FileRecords):
     """One JSON object per line; empty lines are skipped."""
 
-    file: InputFile
     columns: tuple[str, ...] = ()
     kind: ClassVar[str] = "jsonl"
     rows: ClassVar[int | None] = None
@@ -44,10 +43,6 @@ class JsonLinesRecords:
     @classmethod
     def opened(cls, file: InputFile) -> JsonLinesRecords:
         return cls(file, _sampled_columns(cls(file).records(())))
-
-    @property
-    def name(self) -> str:
-        return self.file.name
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         for where, line in self.lines():
@@ -63,10 +58,9 @@ class JsonLinesRecords:
 
 
 @dataclass(frozen=True)
-class JsonListRecords:
+class JsonListRecords(FileRecords):
     """One JSON list of objects, read incrementally."""
 
-    file: InputFile
     columns: tuple[str, ...] = ()
     kind: ClassVar[str] = "json"
     rows: ClassVar[int | None] = None
@@ -74,10 +68,6 @@ class JsonListRecords:
     @classmethod
     def opened(cls, file: InputFile) -> JsonListRecords:
         return cls(file, _sampled_columns(cls(file).records(())))
-
-    @property
-    def name(self) -> str:
-        return self.file.name
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         with translate_read_errors(self.name), self.file.open_text() as stream:
@@ -210,7 +200,10 @@ class JsonScanner:
             try:
                 value, end = DECODER.raw_decode(self.text, self.at)
             except json.JSONDecodeError as error:
-                if self._is_broken(error) or not self._lengthen(where):
+                # Whether more text cannot mend it.
+                if (
+                    not error.msg.startswith("Unterminated") and error.pos < len(self.text) - _WORD_CHARACTERS
+                ) or not self._lengthen(where):
                     raise UnreadableFile(f"{where}: not JSON ({error.msg})") from None
                 continue
             except RecursionError:
@@ -223,10 +216,6 @@ class JsonScanner:
             text, self.at = self.text[self.at : end], end
             check_depth(where, value)
             return text, value
-
-    def _is_broken(self, error: json.JSONDecodeError) -> bool:
-        """Whether more text cannot mend it."""
-        return not error.msg.startswith("Unterminated") and error.pos < len(self.text) - _WORD_CHARACTERS
 
     def _lengthen(self, where: str) -> bool:
         """Read as much again as there is of the value; false at the end of the file."""
@@ -275,7 +264,10 @@ def parse_json_text(where: str, text: str, decoder: json.JSONDecoder = DECODER) 
     except DuplicateKey as error:
         raise UnreadableFile(f"{where}: {error}") from None
     except ValueError as error:
-        raise UnreadableFile(f"{where}: cannot be read ({_brief(error)})") from None
+        # Python names its own setting where a number has too many digits.
+        raise UnreadableFile(
+            f"{where}: cannot be read ({str(error).partition('; use sys.')[0][:300]})"
+        ) from None
     if len(text) > _SHALLOW_CHARACTERS:
         check_depth(where, value)
     return value
@@ -297,11 +289,6 @@ def check_depth(where: str, value: Any) -> None:
         if depth > JSON_DEPTH_LIMIT:
             raise _too_deep(where)
         layer = [inner for one in layer for inner in (one.values() if isinstance(one, Mapping) else one)]
-
-
-def _brief(error: ValueError) -> str:
-    """Python names its own setting where a number has too many digits."""
-    return str(error).partition("; use sys.")[0][:300]
 
 
 def _too_deep(where: str) -> UnreadableFile:

@@ -11,7 +11,16 @@ from typing import Any
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.battles.outcome import Outcome, parse_outcome, reconcile_outcomes
 from tiltyard.errors import BadBattle
-from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, Settled, SkippedRecord, answers_in
+from tiltyard.files.format import (
+    UNREADABLE,
+    BattleFormat,
+    Converted,
+    Settled,
+    SkippedRecord,
+    answers_in,
+    has_columns,
+    row_of,
+)
 
 _FIRST, _SECOND = Outcome.MODEL_A, Outcome.MODEL_B
 _SCORES = {
@@ -40,8 +49,16 @@ def prompt_id(prompt: Any) -> str | None:
     return hashlib.sha256(prompt.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def _is_alpaca_eval(columns: Collection[str]) -> bool:
-    return {"generator_1", "generator_2", "preference"} <= set(columns)
+_GIVES_ALPACA_EVAL = {
+    "model_a": "generator_1",
+    "model_b": "generator_2",
+    "winner": "preference",
+    "source": "preference",
+    "question_id": "instruction",
+    "judge_model": "annotator",
+    "category": "dataset",
+    "pref": "preference",
+}
 
 
 def _convert_alpaca_eval(record: Mapping[str, object]) -> Converted:
@@ -49,16 +66,11 @@ def _convert_alpaca_eval(record: Mapping[str, object]) -> Converted:
     if preference is None or (isinstance(preference, float) and math.isnan(preference)):
         return SkippedRecord("the annotator gave no preference")
     pref = _alpaca_eval_pref(preference)
-    return {
-        "model_a": record.get("generator_1"),
-        "model_b": record.get("generator_2"),
-        "winner": "tie" if pref == 0.5 else "model_a" if pref > 0.5 else "model_b",
-        "source": "llm-judge",
-        "question_id": prompt_id(record.get("instruction")),
-        "judge_model": record.get("annotator"),
-        "category": record.get("dataset"),
-        "pref": pref,
-    }
+    winner = "tie" if pref == 0.5 else "model_a" if pref > 0.5 else "model_b"
+    question_id = prompt_id(record.get("instruction"))
+    return row_of(
+        record, _GIVES_ALPACA_EVAL, winner=winner, source="llm-judge", question_id=question_id, pref=pref
+    )
 
 
 def _alpaca_eval_pref(preference: Any) -> float:
@@ -74,18 +86,9 @@ def _alpaca_eval_pref(preference: Any) -> float:
 ALPACA_EVAL = BattleFormat(
     name="alpaca-eval",
     kinds=frozenset({"json", "jsonl", "parquet"}),
-    recognises=_is_alpaca_eval,
+    recognises=has_columns("generator_1", "generator_2", "preference"),
     convert=_convert_alpaca_eval,
-    gives={
-        "model_a": "generator_1",
-        "model_b": "generator_2",
-        "winner": "preference",
-        "source": "preference",
-        "question_id": "instruction",
-        "judge_model": "annotator",
-        "category": "dataset",
-        "pref": "preference",
-    },
+    gives=_GIVES_ALPACA_EVAL,
     answers=answers_in("output_1", "output_2"),
     answers_in=("output_1", "output_2"),
 )
@@ -167,8 +170,16 @@ def _arena_hard_format(baseline: str | None = None) -> BattleFormat:
 ARENA_HARD = _arena_hard_format()
 
 
-def _is_mt_bench(columns: Collection[str]) -> bool:
-    return {"model_1", "model_2", "g1_winner", "g2_winner"} <= set(columns)
+_GIVES_MT_BENCH = {
+    "model_a": "model_1",
+    "model_b": "model_2",
+    "winner": "g1_winner",
+    "label": "g1_winner",
+    "source": "g1_winner",
+    "question_id": "question_id",
+    "judge_model": "judge",
+    "time": "tstamp",
+}
 
 
 def _convert_mt_bench(record: Mapping[str, object]) -> Converted:
@@ -176,16 +187,16 @@ def _convert_mt_bench(record: Mapping[str, object]) -> Converted:
     if first is None or second is None:
         return SkippedRecord(UNREADABLE)
     winner, label = reconcile_outcomes(first, second)
-    return {
-        "model_a": record.get("model_1"),
-        "model_b": record.get("model_2"),
-        "winner": winner.value,
-        "label": label.value,
-        "source": "llm-judge",
-        "question_id": record.get("question_id"),
-        "judge_model": _mt_bench_judge(record.get("judge")),
-        "time": record.get("tstamp"),
-    }
+    # The model name of a judge given as model and prompt template.
+    judge = record.get("judge")
+    return row_of(
+        record,
+        _GIVES_MT_BENCH,
+        winner=winner.value,
+        label=label.value,
+        source="llm-judge",
+        judge_model=judge[0] if isinstance(judge, list) and judge else judge,
+    )
 
 
 def _mt_bench_outcome(record: Mapping[str, object], key: str) -> Outcome | None:
@@ -198,32 +209,14 @@ def _mt_bench_outcome(record: Mapping[str, object], key: str) -> Outcome | None:
     return _MT_BENCH_WINNERS[text]
 
 
-def _mt_bench_judge(judge: Any) -> Any:
-    """The model name of a judge given as model and prompt template."""
-    return judge[0] if isinstance(judge, list) and judge else judge
-
-
 MT_BENCH = BattleFormat(
     name="mt-bench",
     kinds=frozenset({"json", "jsonl", "parquet"}),
-    recognises=_is_mt_bench,
+    recognises=has_columns("model_1", "model_2", "g1_winner", "g2_winner"),
     convert=_convert_mt_bench,
-    gives={
-        "model_a": "model_1",
-        "model_b": "model_2",
-        "winner": "g1_winner",
-        "label": "g1_winner",
-        "source": "g1_winner",
-        "question_id": "question_id",
-        "judge_model": "judge",
-        "time": "tstamp",
-    },
+    gives=_GIVES_MT_BENCH,
     also_reads=("g2_winner",),
 )
-
-
-def _is_judgearena(columns: Collection[str]) -> bool:
-    return {"model_a", "model_b", "winner", "pref", "pref_hard"} <= set(columns)
 
 
 def _convert_judgearena(record: Mapping[str, object]) -> Converted:
@@ -289,7 +282,7 @@ def _judgearena_pref(row: Mapping[str, object]) -> float:
 JUDGEARENA = BattleFormat(
     name="judgearena",
     kinds=frozenset({"jsonl", "parquet"}),
-    recognises=_is_judgearena,
+    recognises=has_columns("model_a", "model_b", "winner", "pref", "pref_hard"),
     convert=_convert_judgearena,
     gives={
         "model_a": "model_a",

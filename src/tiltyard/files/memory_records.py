@@ -102,20 +102,16 @@ def column_table(name: str, columns: Mapping[Any, object]) -> pa.Table:
         plain = (
             values if hasattr(values, "__array__") or hasattr(values, "__arrow_c_array__") else list(values)
         )
-        arrays[str(key)] = _column(name, str(key), plain)
+        try:
+            made = pa.array(plain, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise _mixed(name, str(key), error) from None
+        arrays[str(key)] = made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
     lengths = {key: len(array) for key, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{key} {length:,}" for key, length in lengths.items())
         raise BadOption(f"{name}: the columns differ in length ({shown}); give one value for each battle")
     return pa.table(arrays)
-
-
-def _column(name: str, key: str, values: object) -> pa.Array:
-    try:
-        made = pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise _mixed(name, key, error) from None
-    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
 
 def _column_keys(data: object) -> list[object] | None:
@@ -166,7 +162,6 @@ def _mixed(name: str, column: str, error: Exception) -> UnreadableFile:
 
 
 def _said(error: Exception) -> str:
-    """The other library's own words, shortened."""
     text = str(error.args[0]) if error.args else ""
     lines = text.strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__

@@ -26,7 +26,13 @@ from tiltyard.files.read_limits import (
     format_bytes,
     is_bomb,
 )
-from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
+from tiltyard.files.records import (
+    RECORD_BATCH_ROWS,
+    FileRecords,
+    Record,
+    numbered_rows,
+    reject_duplicate_columns,
+)
 
 #: The header of a page.
 _HEADER_BYTES = 1 << 24
@@ -46,10 +52,9 @@ _BATCH_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
-class ParquetRecords:
+class ParquetRecords(FileRecords):
     """A Parquet file; absent values are left out of the records."""
 
-    file: InputFile
     schema: pa.Schema
     rows: int
     kind: ClassVar[str] = "parquet"
@@ -63,10 +68,6 @@ class ParquetRecords:
             schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
         reject_duplicate_columns(file.name, schema.names)
         return cls(file, schema, rows)
-
-    @property
-    def name(self) -> str:
-        return self.file.name
 
     @property
     def columns(self) -> tuple[str, ...]:

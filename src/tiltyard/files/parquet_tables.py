@@ -58,7 +58,12 @@ def write_row_table(path: Path, columns: Mapping[str, type], rows: Iterable[Mapp
         while chunk := list(itertools.islice(stream, _CHUNK_ROWS)):
             for number, row in enumerate(chunk, start=written + 1):
                 _check_row(f"{path}, row {number}", columns, row)
-            writer.write_batch(_row_batch(path, schema, chunk, written))
+            try:
+                arrays = [pa.array([row[field.name] for row in chunk], field.type) for field in schema]
+            except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
+                where = f"{path}, rows {written + 1} to {written + len(chunk)}"
+                raise BadOption(f"{where}: a value does not fit its column ({error})") from None
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
             written += len(chunk)
     return written
 
@@ -71,17 +76,6 @@ def _check_row(where: str, columns: Mapping[str, type], row: Mapping[str, object
         value = row[name]
         if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
             raise BadOption(f"{where}: {name} is {value!r}; expected {kind.__name__} or None")
-
-
-def _row_batch(
-    path: Path, schema: pa.Schema, rows: list[Mapping[str, object]], before: int
-) -> pa.RecordBatch:
-    try:
-        arrays = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
-    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
-        where = f"{path}, rows {before + 1} to {before + len(rows)}"
-        raise BadOption(f"{where}: a value does not fit its column ({error})") from None
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def read_rows(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, object]]:

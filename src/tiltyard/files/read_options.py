@@ -15,10 +15,7 @@ from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, RESPONSES, 
 from tiltyard.files.memory_records import FrameRecords
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import ColumnRecords, Record, Records
-from tiltyard.foundation.option_names import (
-    option_name,
-    require_flag,
-)
+from tiltyard.foundation.option_names import option_name, require_flag
 
 _MAPPINGS = {"columns": "{'model_a': 'left'}", "outcomes": "{'left': 'a', 'right': 'b'}"}
 #: Follows a winner that is a name and an outcome at once, so that it is neither.
@@ -148,7 +145,9 @@ def respelled(records: Records, mapped: Mapping[str, str]) -> Records:
     meant: dict[str, list[str]] = {}
     for header in records.columns:
         if header not in mapped.values():
-            meant.setdefault(_word(header), []).append(header)
+            letters = "".join(letter if letter.isalnum() else " " for letter in header.lower())
+            word = "_".join(letters.split())
+            meant.setdefault(_ALIASES.get(word, word), []).append(header)
     # Files without pairs are no battles, and messages name their columns as they are.
     if "model_b" in meant or "model_b" in mapped:
         for other, name in QUESTION_NAMES.items():
@@ -164,12 +163,6 @@ def respelled(records: Records, mapped: Mapping[str, str]) -> Records:
     if isinstance(records, ParquetRecords | FrameRecords):
         return RenamedColumns(records, names)
     return RenamedRecords(records, names)
-
-
-def _word(header: str) -> str:
-    letters = "".join(letter if letter.isalnum() else " " for letter in header.lower())
-    word = "_".join(letters.split())
-    return _ALIASES.get(word, word)
 
 
 @dataclass(frozen=True)

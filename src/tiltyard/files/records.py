@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.input_file import InputFile, translate_read_errors
 
 #: Rows converted to Python objects at a time: conversations are large.
 RECORD_BATCH_ROWS = 1024
@@ -32,6 +33,17 @@ class Records(Protocol):
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         """All records in order; for Parquet, only the given ``columns`` are read."""
         ...
+
+
+@dataclass(frozen=True)
+class FileRecords:
+    """What all records of a single file have."""
+
+    file: InputFile
+
+    @property
+    def name(self) -> str:
+        return self.file.name
 
 
 class ColumnRecords(Records, Protocol):

@@ -126,7 +126,9 @@ class RowReader:
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def _located(self, tally: Counter[str], *, style: bool) -> Iterator[tuple[str, Battle]]:
-        for where, row in self._settled(style=style):
+        settled = self._converted(style=style)
+        settled_rows = self.format.settle(settled) if self.format.settle else settled
+        for where, row in settled_rows:
             if isinstance(row, SkippedRecord):
                 tally[row.reason] += 1
                 continue
@@ -159,14 +161,12 @@ class RowReader:
             row = row if named is None else {**row, key: named}
         return parse_battle(where, row)
 
-    def _settled(self, *, style: bool) -> Iterator[Settled]:
-        settled = self._converted(style=style)
-        return self.format.settle(settled) if self.format.settle else settled
-
     def _converted(self, *, style: bool) -> Iterator[Settled]:
         measure, style_in = self._style if style and self._style is not None else (None, ())
         reads = {*self.format.reads, *style_in, *self.kept} if self.format.reads else None
-        for where, record in self.records.records(self._headers(reads)):
+        for where, record in self.records.records(
+            None if reads is None else {self.mapped.get(name, name) for name in reads}
+        ):
             renamed = self._renamed(record)
             try:
                 row = self.format.convert(renamed)
@@ -185,9 +185,6 @@ class RowReader:
     def _names(self) -> tuple[str, ...]:
         """The columns of the records, under their mapped names."""
         return tuple(self._renamed(dict.fromkeys(self.records.columns)))
-
-    def _headers(self, names: set[str] | None) -> set[str] | None:
-        return None if names is None else {self.mapped.get(name, name) for name in names}
 
     def _renamed(self, record: dict[str, object]) -> dict[str, object]:
         if not self.mapped:

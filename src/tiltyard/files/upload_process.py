@@ -129,7 +129,6 @@ def _written(row: dict[str, object]) -> bytes:
 
 
 def _limit() -> None:
-    """Set the limits, where the system has them."""
     try:
         import resource
     except ImportError:

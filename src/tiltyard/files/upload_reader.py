@@ -140,7 +140,6 @@ def _answer_row(where: str, record: dict[str, object] | InputError) -> tuple[str
 
 
 def _size(record: dict[str, object] | InputError) -> int:
-    """The size in bytes of a row's texts."""
     if isinstance(record, InputError):
         return 0
     return sum(len(text.encode(errors="surrogatepass")) for text in record.values() if isinstance(text, str))
@@ -202,7 +201,17 @@ class UploadReader:
             # Unpack an archive and read its answers; responses that are not text are files beside them.
             with open_zip(InputFile(UPLOAD_NAME, self.path, None)) as archive:
                 members = [one for one in archive.names if not one.endswith("/") and not _is_ignored(one)]
-                answers = _answers_member(members)
+                # The one file of answers, which lies nearest to the root.
+                found = [one for one in members if one.lower().endswith(_ANSWER_SUFFIXES)]
+                depth = min((one.count("/") for one in found), default=0)
+                nearest = [one for one in found if one.count("/") == depth]
+                if len(nearest) != 1:
+                    listed = ", ".join(repr(one[:100]) for one in nearest[:5]) or "none"
+                    raise UnreadableFile(
+                        f"{UPLOAD_NAME}: an archive needs one file of answers (JSON Lines, CSV or Parquet) beside its images and "
+                        f"audio; there are: {listed}"
+                    )
+                answers = nearest[0]
                 self._unpack(archive, members)
             self.format, self.beside = "zip", (self.folder / answers).parent
             return answer_rows(self.folder / answers, most=self.most)
@@ -276,20 +285,6 @@ class UploadReader:
 def _without_unused(answer: Answer) -> Answer:
     kept = {name: answer.extra[name] for name in _KEPT_FIELDS if isinstance(answer.extra.get(name), str)}
     return replace(answer, extra=kept)
-
-
-def _answers_member(members: list[str]) -> str:
-    """The one file of answers, which lies nearest to the root."""
-    found = [one for one in members if one.lower().endswith(_ANSWER_SUFFIXES)]
-    depth = min((one.count("/") for one in found), default=0)
-    nearest = [one for one in found if one.count("/") == depth]
-    if len(nearest) != 1:
-        listed = ", ".join(repr(one[:100]) for one in nearest[:5]) or "none"
-        raise UnreadableFile(
-            f"{UPLOAD_NAME}: an archive needs one file of answers (JSON Lines, CSV or Parquet) beside its images and "
-            f"audio; there are: {listed}"
-        )
-    return nearest[0]
 
 
 def _is_ignored(member: str) -> bool:

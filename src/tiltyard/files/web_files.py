@@ -15,10 +15,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 from tiltyard._version import __version__
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.input_file import FetchedFiles, spool_input
-from tiltyard.foundation.fetch_listener import (
-    FetchListener,
-    fetch_listener,
-)
+from tiltyard.foundation.fetch_listener import FetchListener, fetch_listener
 
 #: Without a byte for so long the connection is given up.
 _SILENCE_SECONDS = 60

@@ -19,7 +19,7 @@ from xml.parsers import expat
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile
 from tiltyard.files.read_limits import SHEET_CELLS, XML_DEPTH_LIMIT
-from tiltyard.files.records import Record, reject_duplicate_columns
+from tiltyard.files.records import FileRecords, Record, reject_duplicate_columns
 from tiltyard.files.zip_members import open_zip
 
 #: The member that makes an archive a workbook.
@@ -31,10 +31,9 @@ _EXACT_LIMIT = 1 << 53
 
 
 @dataclass(frozen=True)
-class XlsxRecords:
+class XlsxRecords(FileRecords):
     """A header and its rows; an empty cell is an absent value, and so is an error such as ``#N/A``."""
 
-    file: InputFile
     columns: tuple[str, ...]
     kind: ClassVar[str] = "xlsx"
     rows: ClassVar[int | None] = None
@@ -45,10 +44,6 @@ class XlsxRecords:
         columns = tuple(str(header.get(k, "")).strip() for k in range(max(header, default=-1) + 1))
         reject_duplicate_columns(f"{file.name}, row 1", [name for name in columns if name])
         return cls(file, columns)
-
-    @property
-    def name(self) -> str:
-        return self.file.name
 
     def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
         rows = _sheet_rows(self.file)

@@ -45,7 +45,8 @@ class ZipMembers:
         self._size = 0
         self.names = tuple(self._infos)
         #: A name that two members have.
-        self.repeated = _first_repeated(archive.namelist())
+        names = archive.namelist()
+        self.repeated = None if len(set(names)) == len(names) else Counter(names).most_common(1)[0][0]
 
     def __contains__(self, member: str) -> bool:
         return member in self._infos
@@ -110,12 +111,6 @@ class ZipMembers:
             raise zipfile.BadZipFile(f"it has more than {format_bytes(MEMBER_BYTES)}")
         self._stream.seek(name_size + extra_size, 1)
         return self._stream.read(info.compress_size)
-
-
-def _first_repeated(names: list[str]) -> str | None:
-    if len(set(names)) == len(names):
-        return None
-    return Counter(names).most_common(1)[0][0]
 
 
 class _BoundedReads:

@@ -82,12 +82,7 @@ def confidence_chart(
             scale=alt.Scale(zero=False, nice=False),
             axis=alt.Axis(tickCount=6),
         ),
-        tooltip=[
-            tooltip_line("votes:Q", say("votes")),
-            tooltip_line("rating:Q", say("rating")),
-            tooltip_line("RD:Q", say("RD")),
-            tooltip_line("conservative:Q", say("conservative")),
-        ],
+        tooltip=_tips(say, "votes:Q", "rating:Q", "RD:Q", "conservative:Q"),
     )
     scale = alt.Scale(zero=False, nice=True)
     band = base.mark_area(color=colours.accent, opacity=0.16).encode(
@@ -122,12 +117,7 @@ def expected_chart(rows: Sequence[OpponentScore], look: ChartTheme = "light", sa
             title=None,
             axis=alt.Axis(labelLimit=240, labelPadding=9, ticks=False, domain=False),
         ),
-        tooltip=[
-            tooltip_line("opponent:N", say("opponent")),
-            tooltip_line("expected:Q", say("expected")),
-            tooltip_line("observed:Q", say("observed")),
-            tooltip_line("votes:Q", say("votes")),
-        ],
+        tooltip=_tips(say, "opponent:N", "expected:Q", "observed:Q", "votes:Q"),
     )
     scale = alt.Scale(domain=[0, 1])
     x = alt.X("expected:Q", scale=scale, title=say("score: expected (tick), observed (dot)"))
@@ -307,13 +297,7 @@ def ratings_chart(
     step = 20 if len(dots) <= 60 else 13
     base = alt.Chart(chart_data(values)).encode(
         y=alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, ticks=False, domain=False)),
-        tooltip=[
-            tooltip_line("model:N", say("model")),
-            tooltip_line("rating:Q", say("rating")),
-            tooltip_line("low:Q", say("low")),
-            tooltip_line("high:Q", say("high")),
-            tooltip_line("votes:Q", say("votes")),
-        ],
+        tooltip=_tips(say, "model:N", "rating:Q", "low:Q", "high:Q", "votes:Q"),
     )
     scale, ticks = alt.Scale(zero=False, nice=True), alt.Axis(tickCount=8, labelFlush=False)
     chart: Any = base.mark_point(filled=True, size=46, opacity=1).encode(
@@ -413,12 +397,7 @@ def history_chart(
             x=_times([point.at for point in shown]),
             y=alt.Y("value:Q", scale=alt.Scale(zero=False), title=say(axis)),
             color=colour,
-            tooltip=[
-                tooltip_line("model:N", say("model")),
-                tooltip_line("at:T", say("at")),
-                tooltip_line("value:Q", say("value")),
-                tooltip_line("votes:Q", say("votes")),
-            ],
+            tooltip=_tips(say, "model:N", "at:T", "value:Q", "votes:Q"),
         )
     )
     return apply_theme(chart.properties(width=_WIDTH_PIXELS - 60, height=320), look)
@@ -452,6 +431,11 @@ def _cells(label: Mapping[str, str], pairs: Sequence[PairScore]) -> list[dict[st
                     {"row": row, "column": column, "score": round(points, 4), "battles": pair["battles"]}
                 )
     return cells
+
+
+def _tips(say: Translate, *named: str) -> list[Any]:
+    """Lines of a tooltip whose titles are the names of their fields."""
+    return [tooltip_line(name, say(name.partition(":")[0])) for name in named]
 
 
 def _labels(models: Sequence[str]) -> dict[str, str]:

@@ -374,11 +374,8 @@ def chart_labels(names: Sequence[str]) -> list[str]:
         text = escape_controls(name[: _LABEL_CHARACTERS + 1])
         label = text if len(text) <= _LABEL_CHARACTERS else f"{text[: _LABEL_CHARACTERS - 1]}…"
         if label in taken:
-            label = _another(label[: _LABEL_CHARACTERS - 8], taken)
+            stem = label[: _LABEL_CHARACTERS - 8]
+            label = next(label for k in count(2) if (label := f"{stem} #{k}") not in taken)
         taken.add(label)
         labels.append(label)
     return labels
-
-
-def _another(stem: str, taken: set[str]) -> str:
-    return next(label for k in count(2) if (label := f"{stem} #{k}") not in taken)

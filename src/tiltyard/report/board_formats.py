@@ -15,11 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tiltyard.core.board import Board, RatedGroup, Row
-from tiltyard.core.board.win_rates import (
-    BaselineRow,
-    BaselineRule,
-    BaselineWinRates,
-)
+from tiltyard.core.board.win_rates import BaselineRow, BaselineRule, BaselineWinRates
 from tiltyard.core.ratings.ranks import Flip
 from tiltyard.report.escapes import escape_controls, markdown_text
 from tiltyard.report.html_parts import section_html, table_html, text_html

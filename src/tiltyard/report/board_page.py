@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -45,7 +45,6 @@ PAGE_FOOTER = (
 
 #: Shades from first to last.
 _SHADE_STEPS = 7
-_Cells = Mapping[str, Mapping[int, Row]]
 _INK, _SOFT, _LINE, _ACCENT = "#1d2328", "#5d6870", "#d9dee2", "#2f6f8f"
 _FONT_PIXELS, _SMALL_FONT_PIXELS = 13.0, 12.0
 _LINE_PIXELS = 15.0
@@ -142,7 +141,6 @@ def _intervals(rated: RatedGroup, mark: str) -> str:
 
 
 def _methods(title: str, groups: Sequence[RatedGroup], facts: RunFacts) -> str:
-    """How the ratings were made, ready to be quoted."""
     entry = "\n".join(map(text_html, bibtex_entry(title, groups, facts).splitlines()))
     return section_html(
         "methods",
@@ -320,11 +318,17 @@ def matrix_html(groups: Sequence[RatedGroup], by: str) -> str:
         f"<small>{rated.board.n_battles:,}</small></th>"
         for index, rated in enumerate(groups)
     )
+
+    # By the mean of their ratings that can be compared in their groups; those without any last.
+    def key(model: str) -> tuple[bool, float, str]:
+        known = [row.rating for row in cells[model].values() if row.group == 0 and row.rating is not None]
+        return (not known, -fmean(known) if known else 0.0, model)
+
     body = "".join(
         f'<tr><th scope="row">{text_html(model)}</th>'
         + "".join(_cell(cells[model].get(index), counts[index], rated) for index, rated in enumerate(groups))
         + "</tr>\n"
-        for model in _sorted_models(cells)
+        for model in sorted(cells, key=key)
     )
     return (
         f'<section class="matrix" aria-label="Models by {text_html(by)}">\n'
@@ -332,16 +336,6 @@ def matrix_html(groups: Sequence[RatedGroup], by: str) -> str:
         f'<thead><tr><th scope="col">Model</th>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n'
         f"{_explanation(groups, by)}</section>\n"
     )
-
-
-def _sorted_models(cells: _Cells) -> list[str]:
-    """By the mean of their ratings that can be compared in their groups; those without any last."""
-
-    def key(model: str) -> tuple[bool, float, str]:
-        known = [row.rating for row in cells[model].values() if row.group == 0 and row.rating is not None]
-        return (not known, -fmean(known) if known else 0.0, model)
-
-    return sorted(cells, key=key)
 
 
 def _cell(row: Row | None, count: int, rated: RatedGroup) -> str:

@@ -82,19 +82,11 @@ def simulation_sentence(simulation: Document) -> str:
 
 
 def _report(simulation: Document) -> Report:
-    return Report(_title(simulation), tuple(_lede(simulation)), tuple(_sections(simulation)))
-
-
-def _title(simulation: Document) -> str:
-    world, found = simulation["settings"]["world"], simulation["forecasts"][0]
-    worlds = "one simulated world" if found["worlds"] == 1 else f"{found['worlds']:,} simulated worlds"
-    return (
-        f"{world['models']:,} models, {world['prompts']:,} prompts, "
-        f"{simulation['votes_per_day']:,} votes a day: {worlds}"
-    )
-
-
-def _sections(simulation: Document) -> list[ReportSection]:
+    found = simulation["forecasts"][0]
+    lede = [_official_sentence(simulation, found), _held_up_sentence(found)]
+    lede += [line for line in (_short_sentence(found), _right_sentence(simulation, found)) if line]
+    if found["worlds"] < _MIN_RANGE_WORLDS:
+        lede.append("So few worlds say little: more --seeds would show how far they differ.")
     forecasts = simulation["forecasts"]
     sections = [_rules_section(simulation), _time_section(simulation)]
     if forecasts[0]["official"]["median"] is not None:
@@ -107,16 +99,16 @@ def _sections(simulation: Document) -> list[ReportSection]:
         sections.append(_matchmakers_section(simulation, makers))
     if forecasts[0]["realised"]:
         sections.append(_lanes_section(forecasts))
-    return sections
+    return Report(_title(simulation), tuple(lede), tuple(sections))
 
 
-def _lede(simulation: Document) -> list[str]:
-    found = simulation["forecasts"][0]
-    lede = [_official_sentence(simulation, found), _held_up_sentence(found)]
-    lede += [line for line in (_short_sentence(found), _right_sentence(simulation, found)) if line]
-    if found["worlds"] < _MIN_RANGE_WORLDS:
-        lede.append("So few worlds say little: more --seeds would show how far they differ.")
-    return lede
+def _title(simulation: Document) -> str:
+    world, found = simulation["settings"]["world"], simulation["forecasts"][0]
+    worlds = "one simulated world" if found["worlds"] == 1 else f"{found['worlds']:,} simulated worlds"
+    return (
+        f"{world['models']:,} models, {world['prompts']:,} prompts, "
+        f"{simulation['votes_per_day']:,} votes a day: {worlds}"
+    )
 
 
 def _official_sentence(simulation: Document, found: Document) -> str:
@@ -148,7 +140,6 @@ def _held_up_sentence(found: Document) -> str:
 
 
 def _short_sentence(found: Document) -> str:
-    """What is missing in worlds that did not become official."""
     lacking = [
         f"{RULE_NAMES[rule['name']]} at {_value(rule['name'], rule['short']['median'])}, bar {_bar(rule)}"
         for rule in found["rules"]
@@ -205,7 +196,6 @@ def _rules_section(simulation: Document) -> ReportSection:
 
 
 def _when(simulation: Document, votes: Document, worlds: int) -> tuple[str, str, str]:
-    """Median votes, their range, and the day."""
     bound = simulation["settings"]["votes"]
     if votes["median"] is None:
         return f">{bound:,}", "", ""
@@ -216,6 +206,16 @@ def _when(simulation: Document, votes: Document, worlds: int) -> tuple[str, str,
 def _time_section(simulation: Document) -> ReportSection:
     found = simulation["forecasts"][0]
     names = [rule["name"] for rule in found["rules"]]
+    # Selected days, each with the last evaluation of that day; then the final one.
+    looks = found["looks"]
+    pace = simulation["votes_per_day"]
+    chosen: list[tuple[int, Document]] = []
+    for day in _SHOWN_DAYS:
+        by = [look for look in looks if look["votes"] <= day * pace]
+        if by and (not chosen or by[-1]["votes"] > chosen[-1][1]["votes"]) and by[-1] is not looks[-1]:
+            chosen.append((day, by[-1]))
+    if looks:
+        chosen.append((_day(simulation, looks[-1]["votes"]), looks[-1]))
     rows = tuple(
         (
             f"{day:,}",
@@ -224,7 +224,7 @@ def _time_section(simulation: Document) -> ReportSection:
             _percent(look["in_order"]["median"]),
             _percent(look["official"]),
         )
-        for day, look in _days(simulation, found["looks"])
+        for day, look in chosen
     )
     return ReportSection(
         "time",
@@ -236,19 +236,6 @@ def _time_section(simulation: Document) -> ReportSection:
         ),
         after=(_OVER_TIME if len(simulation["forecasts"]) > 2 else f"{_OVER_TIME} {_KEPT}",),
     )
-
-
-def _days(simulation: Document, looks: Sequence[Document]) -> list[tuple[int, Document]]:
-    """Selected days, each with the last evaluation of that day; then the final one."""
-    pace = simulation["votes_per_day"]
-    chosen: list[tuple[int, Document]] = []
-    for day in _SHOWN_DAYS:
-        by = [look for look in looks if look["votes"] <= day * pace]
-        if by and (not chosen or by[-1]["votes"] > chosen[-1][1]["votes"]) and by[-1] is not looks[-1]:
-            chosen.append((day, by[-1]))
-    if looks:
-        chosen.append((_day(simulation, looks[-1]["votes"]), looks[-1]))
-    return chosen
 
 
 def _pace_section(simulation: Document) -> ReportSection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
 from tiltyard.core.judging.reconciliation import MatchCounts
@@ -18,7 +18,7 @@ from tiltyard.report.run_documents import (
     CostsDocument,
     DiagnosticsDocument,
     JudgeAgreement,
-    PlaceCosts,
+    TokenCount,
 )
 from tiltyard.report.verdict_parts import browser_address
 from tiltyard.settings.prices import format_dollars as _dollars
@@ -71,17 +71,10 @@ _BY_DIMENSION: tuple[ShareName, ...] = (
     "self_agreement",
 )
 _MatchCount = Literal["matches", "settled", "incomplete", "decisive", "both_bad"]
-_MATCH_COUNTS: tuple[_MatchCount, ...] = (
-    "matches",
-    "settled",
-    "incomplete",
-    "decisive",
-    "both_bad",
-)
+_MATCH_COUNTS: tuple[_MatchCount, ...] = get_args(_MatchCount)
 _MODEL_LIMIT = 60
 
-_TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
-_TOKENS: Mapping[_TokenCount, str] = {
+_TOKENS: Mapping[TokenCount, str] = {
     "input_tokens": "Tokens in",
     "output_tokens": "Tokens out",
     "cache_write_tokens": "Cache written",
@@ -155,7 +148,6 @@ def _judge(one: JudgeDocument) -> str:
 
 
 def _read_share(one: JudgeDocument, name: ShareName) -> Cell:
-    """A share, linked to the matches or checks that it counts."""
     text = _share(one[name])
     if name not in _READ or one[name] is None:
         return text
@@ -226,7 +218,6 @@ def questions_section(diagnostics: DiagnosticsDocument) -> str:
 
 
 def _state_count(one: JudgeDocument, state: str) -> Cell:
-    """A count of questions, linked to those without a verdict."""
     text = f"{one['states'][state]:,}"
     if state == QuestionState.OK or not one["states"][state]:
         return text
@@ -273,12 +264,27 @@ def costs_section(costs: CostsDocument) -> str:
     """Estimated and actual costs by judge and dimension, including calls that were paid and lost."""
     actual = costs["actual"]
     idle = cache_warning(costs)
+    # One row per judge and dimension; prompt cache columns only if the cache was used.
+    tokens = {name: head for name, head in _TOKENS.items() if "cache" not in name or actual[name]}
+    heads = ("Judge", "Dimension", "Questions", "From cache", "Calls", "ok", "Failed", "Lost")
+    rows = [
+        _row(one["judge_model"], one["dimension"] or "(none)", one, tokens)
+        for one in costs["by_judge_and_dimension"]
+    ]
+    total = _row("All", "", actual, tokens)
+    lost = actual["paid_and_lost"]
+    asked = f"{actual['from_cache']:,} from the cache, {actual['fresh']:,} asked in {actual['calls']:,} calls"
+    parts = [f"{actual['questions']:,} questions: {asked}, {format_dollar_text(actual['usd'])}."]
+    if actual["calls_of_unknown_price"] and actual["known_usd"] != "0":
+        parts.append(f"{format_dollar_text(actual['known_usd'])} of it is known.")
+    if lost["calls"]:
+        parts.append(f"Paid and lost: {lost['calls']:,} calls, {format_dollar_text(lost['usd'])}.")
     return section_html(
         "costs",
         "What it cost",
         findings_html([] if idle is None else [idle]),
-        _sentence(actual),
-        _by_place(costs["by_judge_and_dimension"], actual),
+        f"<p>{text_html(' '.join(parts))}</p>\n",
+        table_html((*heads, *tokens.values(), "Dollars"), [*rows, total], words=2),
         _estimate(costs["estimate"], actual),
     )
 
@@ -295,27 +301,7 @@ def cache_warning(costs: CostsDocument) -> Finding | None:
     return Finding("prompt-cache-idle", {"written": costs["prompt_cache"]["written_tokens"] or 0})
 
 
-def _sentence(actual: ActualCosts) -> str:
-    lost = actual["paid_and_lost"]
-    asked = f"{actual['from_cache']:,} from the cache, {actual['fresh']:,} asked in {actual['calls']:,} calls"
-    parts = [f"{actual['questions']:,} questions: {asked}, {format_dollar_text(actual['usd'])}."]
-    if actual["calls_of_unknown_price"] and actual["known_usd"] != "0":
-        parts.append(f"{format_dollar_text(actual['known_usd'])} of it is known.")
-    if lost["calls"]:
-        parts.append(f"Paid and lost: {lost['calls']:,} calls, {format_dollar_text(lost['usd'])}.")
-    return f"<p>{text_html(' '.join(parts))}</p>\n"
-
-
-def _by_place(places: Sequence[PlaceCosts], actual: ActualCosts) -> str:
-    """One row per judge and dimension; prompt cache columns only if the cache was used."""
-    tokens = {name: head for name, head in _TOKENS.items() if "cache" not in name or actual[name]}
-    heads = ("Judge", "Dimension", "Questions", "From cache", "Calls", "ok", "Failed", "Lost")
-    rows = [_row(one["judge_model"], one["dimension"] or "(none)", one, tokens) for one in places]
-    total = _row("All", "", actual, tokens)
-    return table_html((*heads, *tokens.values(), "Dollars"), [*rows, total], words=2)
-
-
-def _row(judge: str, dimension: str, one: ActualCosts, tokens: Iterable[_TokenCount]) -> list[str]:
+def _row(judge: str, dimension: str, one: ActualCosts, tokens: Iterable[TokenCount]) -> list[str]:
     ok, lost = one["states"]["ok"], one["states"]["lost"]
     counts = (one["questions"], one["from_cache"], one["calls"], ok, one["calls"] - ok - lost, lost)
     return [
@@ -328,7 +314,6 @@ def _row(judge: str, dimension: str, one: ActualCosts, tokens: Iterable[_TokenCo
 
 
 def _estimate(estimate: Mapping[str, object], actual: ActualCosts) -> str:
-    """The plan's estimate next to the actual numbers."""
     if not estimate:
         return ""
     rows = [

@@ -8,10 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple, TypedDict
 
 from tiltyard.core.battles.outcome import Label, Outcome
-from tiltyard.core.judging.conversation import (
-    ContextBlock,
-    shared_context,
-)
+from tiltyard.core.judging.conversation import ContextBlock, shared_context
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.reconciliation import MatchResult
@@ -119,14 +116,6 @@ class ReadVerdict(TypedDict):
     reply: str | None
 
 
-class ContextDocument(TypedDict):
-    """A message or step before a response; ``length`` is that of the whole text."""
-
-    label: str
-    text: str
-    length: int
-
-
 class ReadMatchDocument(TypedDict):
     """A match as `tiltyard read --json` prints it."""
 
@@ -145,8 +134,9 @@ class ReadMatchDocument(TypedDict):
     prompt: str
     response_a: str
     response_b: str
-    context_a: list[ContextDocument]
-    context_b: list[ContextDocument]
+    #: Messages and steps before each response; ``length`` is that of the whole text.
+    context_a: list[dict[str, str | int]]
+    context_b: list[dict[str, str | int]]
     verdicts: list[ReadVerdict]
 
 
@@ -160,7 +150,12 @@ def match_document(match: ReadMatch) -> ReadMatchDocument:
         "purpose": group.purpose.value,
         "model_a": group.model_a,
         "model_b": group.model_b,
-        "results": {judge: _result_document(group, result) for judge, result in group.results.items()},
+        "results": {
+            judge: (
+                None if result is None else {"label": result.label.value, "winner": _winner(group, result)}
+            )
+            for judge, result in group.results.items()
+        },
         "flip": group.flips(),
         "disputed": group.disputed,
         "passed": group.passed,
@@ -168,20 +163,10 @@ def match_document(match: ReadMatch) -> ReadMatchDocument:
         "prompt": match.prompt,
         "response_a": match.texts[0],
         "response_b": match.texts[1],
-        "context_a": _context_documents(match.contexts[0]),
-        "context_b": _context_documents(match.contexts[1]),
+        "context_a": [one._asdict() for one in match.contexts[0]],
+        "context_b": [one._asdict() for one in match.contexts[1]],
         "verdicts": [_verdict_document(one) for one in group.judged],
     }
-
-
-def _result_document(group: VerdictGroup, result: MatchResult | None) -> dict[str, str | None] | None:
-    if result is None:
-        return None
-    return {"label": result.label.value, "winner": _winner(group, result)}
-
-
-def _context_documents(texts: Sequence[ContextText]) -> list[ContextDocument]:
-    return [{"label": one.label, "text": one.text, "length": one.length} for one in texts]
 
 
 def _winner(group: VerdictGroup, result: MatchResult) -> str | None:
@@ -209,8 +194,9 @@ def match_lines(match: ReadMatch, number: int, judge: str | None = None) -> Iter
     ``judge``: only this judge's verdicts.
     """
     group = match.group
+    names = (group.model_a,) if group.model_a == group.model_b else (group.model_a, group.model_b)
     yield escape_controls(
-        f"{number}. {group.prompt_id} · {group.dimension} · {' and '.join(_names(group))}"
+        f"{number}. {group.prompt_id} · {group.dimension} · {' and '.join(names)}"
         + (f" · {match.category}" if match.category else "")
     )
     yield from (f"   {escape_controls(line)}" for line in _summary(group, judge))
@@ -230,10 +216,6 @@ def _context(owner: str, texts: Sequence[ContextText]) -> Iterator[str]:
     for one in texts:
         label = one.label.lower() if owner else one.label
         yield from _text(f"{owner}{label}", one.text, "answers.jsonl", one.length)
-
-
-def _names(group: VerdictGroup) -> Sequence[str]:
-    return (group.model_a,) if group.model_a == group.model_b else (group.model_a, group.model_b)
 
 
 def _labels(group: VerdictGroup) -> tuple[str, str]:

@@ -39,9 +39,18 @@ def board_fragment(rated: RatedGroup, left_out: Sequence[str] = ()) -> str:
     sentences = [settled_sentence(rated), "" if rated.flip is None else flip_sentence(rated.flip)]
     lines = [text for text in (*sentences, *left_out) if text]
     notes = "".join(f'<p style="margin:4px 0">{text_html(line)}</p>\n' for line in lines)
+    parts = title_parts(board)
+    if board.level is not None:
+        parts.append(f"{100 * board.level:g}% intervals for {board.scope} ({board.basis})")
+    title = " · ".join(parts)
+    items = "".join(
+        f"<li><b>{text_html(one.name)}</b>: {text_html(one.text)} <i>{text_html(one.advice)}</i></li>\n"
+        for one in board.findings
+    )
+    findings = f'<ul style="margin:4px 0">\n{items}</ul>\n' if items else ""
     return (
-        f'<div style="color:inherit">\n<p style="margin:4px 0">{text_html(_title(board))}</p>\n'
-        f"{_table(board)}{notes}{_findings(board)}{_baseline(board.baseline)}</div>\n"
+        f'<div style="color:inherit">\n<p style="margin:4px 0">{text_html(title)}</p>\n'
+        f"{_table(board)}{notes}{findings}{_baseline(board.baseline)}</div>\n"
     )
 
 
@@ -52,13 +61,6 @@ def groups_fragment(groups: Sequence[RatedGroup]) -> str:
         f"battles</summary>\n{board_fragment(rated)}</details>\n"
         for rated in groups
     )
-
-
-def _title(board: Board) -> str:
-    parts = title_parts(board)
-    if board.level is not None:
-        parts.append(f"{100 * board.level:g}% intervals for {board.scope} ({board.basis})")
-    return " · ".join(parts)
 
 
 def _table(board: Board) -> str:
@@ -145,11 +147,3 @@ def _texts(cells: Sequence[str], sides: Sequence[str]) -> str:
         f'<td style="{_CELL};text-align:{side}">{text_html(cell)}</td>'
         for side, cell in zip(sides, cells, strict=True)
     )
-
-
-def _findings(board: Board) -> str:
-    items = "".join(
-        f"<li><b>{text_html(one.name)}</b>: {text_html(one.text)} <i>{text_html(one.advice)}</i></li>\n"
-        for one in board.findings
-    )
-    return f'<ul style="margin:4px 0">\n{items}</ul>\n' if items else ""

@@ -7,13 +7,16 @@ nothing from those packages.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementDocument
 from tiltyard.core.judging.power_analysis import PrecisionDocument
 from tiltyard.core.judging.reconciliation import MatchCounts
 from tiltyard.core.ratings.findings import FindingDocument
+
+#: The kinds of tokens that a run counts.
+TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
 
 
 class ChoiceRating(TypedDict):

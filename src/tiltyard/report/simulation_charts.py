@@ -59,7 +59,6 @@ def simulation_charts(simulation: Document) -> dict[str, dict[str, Spec]]:
 
 
 def _rules(found: Document) -> Spec:
-    """One panel per rule, stacked."""
     import altair as alt
 
     panels = []

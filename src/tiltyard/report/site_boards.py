@@ -50,8 +50,8 @@ class SiteRow:
 
     model: str
     rating: float | None
-    low: float | None
-    high: float | None
+    ci_low: float | None
+    ci_high: float | None
     rank_low: int | None
     rank_high: int | None
     tier: int | None
@@ -71,29 +71,35 @@ class SiteBoard:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SiteRun:
-    """A published run. ``name`` is the name of its folder, archive and badge on the site."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContent:
+    """A run, as its files describe it."""
 
-    name: str
     title: str
     method: str
     boards: tuple[SiteBoard, ...]
     battles: int
-    models: int
     prompts: int | None
     #: When the run was written, as a date.
     date: str | None
-    manifest_sha256: str
-    archive_bytes: int
     #: The field by which the boards are divided, if they are.
     by: str | None
     #: The name of the board that sums up the others, if there is one.
     overall: str | None
-    #: Whether every number was recomputed before it was published; else only hashes were checked.
-    recomputed: bool
     #: The result of `tiltyard ab`; its boards are not shown, because their ranks hold for one look only.
     comparison: ABReport | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteRun(RunContent):
+    """A published run. ``name`` is the name of its folder, archive and badge on the site."""
+
+    name: str
+    models: int
+    manifest_sha256: str
+    archive_bytes: int
+    #: Whether every number was recomputed before it was published; else only hashes were checked.
+    recomputed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +252,7 @@ def _ranks(row: SiteRow) -> str:
 
 
 def _rows(rows: Sequence[SiteRow], y: float) -> Iterator[str]:
-    ends = [end for row in rows for end in (row.low, row.high) if end is not None]
+    ends = [end for row in rows for end in (row.ci_low, row.ci_high) if end is not None]
     span = (min(ends), max(ends)) if ends else (0.0, 1.0)
     scale = (_BAR_END_PIXELS - _BAR_START_PIXELS) / max(span[1] - span[0], 1e-9)
     for row in rows:
@@ -256,9 +262,10 @@ def _rows(rows: Sequence[SiteRow], y: float) -> Iterator[str]:
                 f'<text x="{_BAR_START_PIXELS - 24:g}" y="{y:g}" font-size="24" text-anchor="end">'
                 f"{row.rating:.0f}</text>\n"
             )
-        if row.rating is not None and row.low is not None and row.high is not None:
+        if row.rating is not None and row.ci_low is not None and row.ci_high is not None:
             low, dot, high = (
-                _BAR_START_PIXELS + (value - span[0]) * scale for value in (row.low, row.rating, row.high)
+                _BAR_START_PIXELS + (value - span[0]) * scale
+                for value in (row.ci_low, row.rating, row.ci_high)
             )
             yield (
                 f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y - 8:g}" y2="{y - 8:g}" stroke="#2f6f8f" stroke-width="4"/>'
@@ -275,7 +282,12 @@ def _line(text: str, y: float, size: int, *, bold: bool = False, soft: bool = Fa
 def badge_text(run: SiteRun) -> str:
     """What the badge says."""
     if run.comparison is not None:
-        return _comparison_text(run.comparison)
+        a, b = _name(run.comparison.name_a), _name(run.comparison.name_b)
+        if run.comparison.decision == "same":
+            return f"{b} and {a} are the same within ±{run.comparison.margin:.0f} points"
+        if run.comparison.decision == "undecided":
+            return f"{b} or {a}: undecided"
+        return f"{b} is {run.comparison.decision} than {a}"
     board = headline_board(run)
     if board is None:
         return f"{len(run.boards)} boards by {_name(run.by or '')}" if run.boards else "no battle rated"
@@ -292,15 +304,6 @@ def _first_place_text(found: FirstPlace) -> str:
     if len(names) <= _SHARED_CHARACTERS and not among:
         return f"{names} share first place"
     return f"{len(found.models)}{among} share first place"
-
-
-def _comparison_text(report: ABReport) -> str:
-    a, b = _name(report.name_a), _name(report.name_b)
-    if report.decision == "same":
-        return f"{b} and {a} are the same within ±{report.margin:.0f} points"
-    if report.decision == "undecided":
-        return f"{b} or {a}: undecided"
-    return f"{b} is {report.decision} than {a}"
 
 
 def _name(model: str) -> str:

@@ -88,6 +88,28 @@ def _head(page: SitePage, runs: Sequence[SiteRun]) -> str:
 
 def _run(run: SiteRun, page: SitePage, *, alone: bool) -> str:
     heading = "" if alone and run.title == page.title else f"<h2>{sentence_html(run.title)}</h2>\n"
+    if page.url is None:
+        embed = ""
+    else:
+        target = f"{page.url}/#{run.name}"
+        embed = f"<pre><code>[![tiltyard]({page.url}/badges/{run.name}.svg)]({target})</code></pre>\n"
+    alt = text_html(result_sentence(run))
+    badge = (
+        f'<details><summary>Badge</summary>\n<p><img src="badges/{run.name}.svg" alt="{alt}" height="20"></p>\n'
+        f"{embed}</details>\n"
+    )
+    first = "" if page.url is not None else "Download the run, then:"
+    lines = "\n".join(map(text_html, verify_commands(run, page.url)))
+    done = (
+        "Before it was published, every number was recomputed from the battles."
+        if run.recomputed
+        else "Before it was published, only hashes were checked: it has too many battles to recompute by default."
+    )
+    verify = (
+        f'<details class="verify"{" open" if alone else ""}><summary>Verify</summary>\n<p>{first}</p>\n'
+        f"<pre><code>{lines}</code></pre>\n"
+        f"<p><small>SHA-256 of the manifest: <code>{run.manifest_sha256}</code>. {done}</small></p></details>\n"
+    ).replace("<p></p>\n", "")
     return (
         f'<section class="run" id="{run.name}">\n{heading}'
         f'<p class="result">{sentence_html(result_sentence(run))}</p>\n'
@@ -96,7 +118,7 @@ def _run(run: SiteRun, page: SitePage, *, alone: bool) -> str:
         f'<p class="links"><a href="{run.name}/report.html">Full report</a>'
         f'<a href="{run.name}.zip">Download the run ({format_bytes(run.archive_bytes)})</a>'
         f'<a href="{run.name}/manifest.json">Manifest</a></p>\n'
-        f"{_verify(run, page, opened=alone)}{_badge(run, page)}</section>\n"
+        f"{verify}{badge}</section>\n"
     )
 
 
@@ -133,7 +155,7 @@ def _table(board: SiteBoard, limit: int | None) -> str:
     rows = board.rows[:limit]
     if not rows:
         return ""
-    ends = [end for row in board.rows for end in (row.low, row.high) if end is not None]
+    ends = [end for row in board.rows for end in (row.ci_low, row.ci_high) if end is not None]
     span = (min(ends), max(ends)) if ends else (0.0, 1.0)
     interval = "Interval" if board.level is None else f"{100 * board.level:g}% interval"
     tiers = [None, *(row.tier for row in rows)]
@@ -156,12 +178,12 @@ def _row(row: SiteRow, span: tuple[float, float], tier_above: int | None) -> str
         label = row.placed or ""
     small = f" <small>({text_html(label)})</small>" if label else ""
     rating = "–" if row.rating is None else f"{row.rating:.0f}"
-    interval = "" if row.low is None or row.high is None else f"{row.low:.0f} – {row.high:.0f}"
+    interval = "" if row.ci_low is None or row.ci_high is None else f"{row.ci_low:.0f} – {row.ci_high:.0f}"
     ranks = rank_range(row.rank_low, row.rank_high) or "–"
     return (
         f'<tr{mark}><td>{ranks}</td><td class="m">{sentence_html(row.model)}{small}</td><td class="n">{rating}</td>'
         f'<td class="n ends">{interval}</td>'
-        f'<td class="bar">{interval_svg((row.low, row.rating, row.high), span)}</td></tr>\n'
+        f'<td class="bar">{interval_svg((row.ci_low, row.rating, row.ci_high), span)}</td></tr>\n'
     )
 
 
@@ -184,34 +206,6 @@ def verify_commands(run: SiteRun, url: str | None) -> tuple[str, ...]:
         f"unzip {run.name}.zip",
         f"echo '{run.manifest_sha256}  {run.name}/manifest.json' | sha256sum -c",
         f"tiltyard verify {run.name}",
-    )
-
-
-def _verify(run: SiteRun, page: SitePage, *, opened: bool) -> str:
-    first = "" if page.url is not None else "Download the run, then:"
-    lines = "\n".join(map(text_html, verify_commands(run, page.url)))
-    done = (
-        "Before it was published, every number was recomputed from the battles."
-        if run.recomputed
-        else "Before it was published, only hashes were checked: it has too many battles to recompute by default."
-    )
-    return (
-        f'<details class="verify"{" open" if opened else ""}><summary>Verify</summary>\n<p>{first}</p>\n'
-        f"<pre><code>{lines}</code></pre>\n"
-        f"<p><small>SHA-256 of the manifest: <code>{run.manifest_sha256}</code>. {done}</small></p></details>\n"
-    ).replace("<p></p>\n", "")
-
-
-def _badge(run: SiteRun, page: SitePage) -> str:
-    if page.url is None:
-        embed = ""
-    else:
-        target = f"{page.url}/#{run.name}"
-        embed = f"<pre><code>[![tiltyard]({page.url}/badges/{run.name}.svg)]({target})</code></pre>\n"
-    alt = text_html(result_sentence(run))
-    return (
-        f'<details><summary>Badge</summary>\n<p><img src="badges/{run.name}.svg" alt="{alt}" height="20"></p>\n'
-        f"{embed}</details>\n"
     )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -19,12 +19,12 @@ from tiltyard.report.escapes import escape_controls
 from tiltyard.report.judging_sections import cache_warning, format_dollar_text
 from tiltyard.report.judging_sections import format_dollar_text as usd
 from tiltyard.report.run_documents import (
-    ActualCosts,
     CostsDocument,
     DiagnosticsDocument,
     EstimateDocument,
     PilotForecast,
     PlaceCosts,
+    TokenCount,
 )
 from tiltyard.report.terminal import findings_list
 from tiltyard.settings.prices import format_dollars, to_picodollars
@@ -44,15 +44,10 @@ _LONG_CHARACTERS, _BEGINNING_CHARACTERS = 2_000, 60
 #: Longer names are wrapped where the terminal is narrow.
 _MIN_NAME_CHARACTERS = 20
 _THINKS = {True: "yes", False: "no", None: "?"}
-_TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
-_Count = Literal["questions", "from_cache", "calls", _TokenCount]
-_MATCH_COUNTS: tuple[Literal["matches", "settled", "decisive", "incomplete"], ...] = (
-    "matches",
-    "settled",
-    "decisive",
-    "incomplete",
-)
-_TOKENS: Mapping[_TokenCount, str] = {
+_Count = Literal["questions", "from_cache", "calls", TokenCount]
+_MatchCount = Literal["matches", "settled", "decisive", "incomplete"]
+_MATCH_COUNTS: tuple[_MatchCount, ...] = get_args(_MatchCount)
+_TOKENS: Mapping[TokenCount, str] = {
     "input_tokens": "tokens in",
     "output_tokens": "out",
     "cache_write_tokens": "written",
@@ -67,7 +62,15 @@ def plan_tables(
     notes: Sequence[str],
 ) -> RenderableType:
     """Everything that `tiltyard plan` prints."""
-    parts: list[RenderableType] = [_lines(estimate), Text(), _costs(estimate), Text()]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("dollars")
+    for head in ("low", "expected", "worst"):
+        table.add_column(head, justify="right")
+    for way, cost in estimate["usd"].items():
+        # The configured row is highlighted; the others show the cost of the alternatives.
+        style = "bold" if way.partition(",")[0] in estimate["sent_by"] else "dim"
+        table.add_row(way, usd(cost["low"]), usd(cost["expected"]), usd(cost["worst"]), style=style)
+    parts: list[RenderableType] = [_lines(estimate), Text(), table, Text()]
     parts.append(Text(_tokens(estimate), style="dim"))
     parts.append(Text(_worst(estimate)))
     if cap is not None:
@@ -95,20 +98,7 @@ def _lines(estimate: EstimateDocument) -> Table:
     return table
 
 
-def _costs(estimate: EstimateDocument) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("dollars")
-    for head in ("low", "expected", "worst"):
-        table.add_column(head, justify="right")
-    for way, cost in estimate["usd"].items():
-        # The configured row is highlighted; the others show the cost of the alternatives.
-        style = "bold" if way.partition(",")[0] in estimate["sent_by"] else "dim"
-        table.add_row(way, usd(cost["low"]), usd(cost["expected"]), usd(cost["worst"]), style=style)
-    return table
-
-
 def _worst(estimate: EstimateDocument) -> str:
-    """Explains the expected and the worst cost, and their ratio."""
     limits = {line["judge"]: line["max_tokens"] for line in estimate["lines"]}
     by_judge = ", ".join(f"{escape_controls(judge)} {limit:,}" for judge, limit in limits.items())
     return (
@@ -141,14 +131,7 @@ def _tokens(estimate: EstimateDocument) -> str:
     ratios = ", ".join(
         f"{escape_controls(judge)} {ratio:.2f}" for judge, ratio in estimate["bytes_per_token"].items()
     )
-    return (
-        f"Tokens by {estimate['tokens_by']} (bytes in a token: {ratios}). {_output(estimate)} "
-        f"{_dated(estimate['prices_as_of'])}"
-    )
-
-
-def _output(estimate: EstimateDocument) -> str:
-    """Which output was measured, and which is assumed."""
+    # Which output was measured, and which is assumed.
     measured = [
         f"{escape_controls(line['judge'])}, {escape_controls(line['dimension'])}: "
         f"{line['output_tokens'] // line['calls']:,} tokens, the mean of {line['measured']:,}"
@@ -160,7 +143,11 @@ def _output(estimate: EstimateDocument) -> str:
     if assumed:
         rest = "The other output" if measured else "Output"
         parts.append(f"{rest} is assumed: 250 tokens, or 2,000 if the model thinks or this is not known.")
-    return " ".join(parts)
+    output = " ".join(parts)
+    return (
+        f"Tokens by {estimate['tokens_by']} (bytes in a token: {ratios}). {output} "
+        f"{_dated(estimate['prices_as_of'])}"
+    )
 
 
 def _dated(day: str | None) -> str:
@@ -336,7 +323,15 @@ def tournament_summary(
     """
     parts: list[RenderableType] = [Text("Ratings, with 95 % intervals", style="bold"), "", _ratings(groups)]
     parts += ["", Text("Matches", style="bold"), "", _matches(diagnostics), *_dropped(diagnostics)]
-    parts += ["", Text("Calls and tokens", style="bold"), "", _calls(costs), _paid(costs["actual"])]
+    actual = costs["actual"]
+    lost = actual["paid_and_lost"]
+    text = f"Paid: {format_dollar_text(actual['usd'])}"
+    if lost["calls"]:
+        text += f"; paid and lost: {lost['calls']:,} calls, {format_dollar_text(lost['usd'])}"
+    flying = actual["in_flight"]
+    if flying["calls"]:
+        text += f"; still in flight: {flying['calls']:,} calls, at most {format_dollar_text(flying['reserved_usd'])}"
+    parts += ["", Text("Calls and tokens", style="bold"), "", _calls(costs), Text(f"{text}.", style="bold")]
     found = [Finding.from_dict(one) for one in diagnostics["findings"]]
     idle = cache_warning(costs)
     found += [] if idle is None else [idle]
@@ -375,7 +370,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def _ratings(groups: Sequence[RatedGroup]) -> RenderableType:
-    """One row per model, sorted by the last group; one column per group."""
     if not groups:
         return Text("No match has a result: there is nothing to rate.")
     boards = [{row.model: row for row in rated.board.rows} for rated in groups]
@@ -427,21 +421,10 @@ def _calls(costs: CostsDocument) -> RenderableType:
     return _table(("dimension", "questions", "cached", "calls", *tokens.values(), "dollars"), rows)
 
 
-def _touched(name: _TokenCount, places: Sequence[PlaceCosts]) -> bool:
+def _touched(name: TokenCount, places: Sequence[PlaceCosts]) -> bool:
     return not name.startswith("cache_") or any(one[name] for one in places)
 
 
 def _sum(values: Sequence[int | None]) -> str:
     known = [value for value in values if value is not None]
     return f"{sum(known):,}" if known else "–"
-
-
-def _paid(actual: ActualCosts) -> RenderableType:
-    lost = actual["paid_and_lost"]
-    text = f"Paid: {format_dollar_text(actual['usd'])}"
-    if lost["calls"]:
-        text += f"; paid and lost: {lost['calls']:,} calls, {format_dollar_text(lost['usd'])}"
-    flying = actual["in_flight"]
-    if flying["calls"]:
-        text += f"; still in flight: {flying['calls']:,} calls, at most {format_dollar_text(flying['reserved_usd'])}"
-    return Text(f"{text}.", style="bold")

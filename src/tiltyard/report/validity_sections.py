@@ -7,13 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from tiltyard.core.policy.validity.report import ValidityReport
-from tiltyard.core.policy.validity.report.report_records import (
-    Churn,
-    EvaluationRecord,
-    MatchupCounts,
-    ModelExposure,
-    SideBalance,
-)
+from tiltyard.core.policy.validity.report.report_records import Churn, ModelExposure, SideBalance
 from tiltyard.core.policy.validity.rules import Rule
 from tiltyard.core.policy.validity.serving_fairness import ExposureDeviation
 from tiltyard.report.report_parts import RULE_HEADS, RULE_NAMES, ReportSection, ReportTable
@@ -103,19 +97,15 @@ def _history(report: ValidityReport) -> ReportTable:
         (
             f"{look.votes:,}",
             format_date(look.time) if timed else "–",
-            *_looked(found.rules, look),
+            *[
+                _value(rule, value) + (" ✓" if holds else " ✗")
+                for rule, value, holds in zip(found.rules, look.values, look.holds, strict=True)
+            ],
             "official" if look.official else "calibrating",
         )
         for look in reversed(found.history)
     ]
     return limited_table("Evaluations, newest first", heads, rows, words=2, folded=True)
-
-
-def _looked(rules: Sequence[Rule], look: EvaluationRecord) -> list[str]:
-    return [
-        _value(rule, value) + (" ✓" if holds else " ✗")
-        for rule, value, holds in zip(rules, look.values, look.holds, strict=True)
-    ]
 
 
 def _value(rule: Rule, value: float | None) -> str:
@@ -229,7 +219,6 @@ def confidence_section(report: ValidityReport) -> ReportSection:
 
 
 def _moments(report: ValidityReport) -> ReportTable:
-    """RD and score of the top at each evaluation."""
     found = report.confidence
     top = [row.model for row in found.models[: found.top]]
     by_votes: dict[int, dict[str, str]] = {}
@@ -430,12 +419,27 @@ def matchups_section(report: ValidityReport) -> ReportSection:
         )
         for row in sorted(sides.models, key=lambda row: -abs(row.z))
     ]
+    counts = [
+        ("Served", report.matchups.served),
+        ("Voted", report.matchups.votes),
+        ("Decisive", report.matchups.decisive),
+        ("Tied", report.matchups.ties),
+        ("Both bad", report.matchups.both_bad),
+        ("Skipped", report.matchups.skipped),
+        ("Expired", report.matchups.expired),
+        ("Still open at the end", report.matchups.open),
+    ]
+    if report.matchups.given_up is not None:
+        counts.append(("Served though a rule of matchmaking was given up", report.matchups.given_up))
     return ReportSection(
         "matchups",
         "Matchups and sides",
         _sides(sides),
         (
-            ReportTable(("", "Matchups", "Of those served"), _ended(report.matchups)),
+            ReportTable(
+                ("", "Matchups", "Of those served"),
+                tuple((name, f"{n:,}", format_share(n, report.matchups.served)) for name, n in counts),
+            ),
             limited_table(
                 "Sides by model", ("Model", "Exposures", "Left", "Share", "z"), by_model, folded=True
             ),
@@ -457,22 +461,6 @@ def _sides(sides: SideBalance) -> tuple[str, ...]:
             f"(z {worst.z:+.1f}; fair coins pass ±{sides.bound:.1f} in about one report of a hundred)."
         ),
     )
-
-
-def _ended(found: MatchupCounts) -> tuple[tuple[str, ...], ...]:
-    counts = [
-        ("Served", found.served),
-        ("Voted", found.votes),
-        ("Decisive", found.decisive),
-        ("Tied", found.ties),
-        ("Both bad", found.both_bad),
-        ("Skipped", found.skipped),
-        ("Expired", found.expired),
-        ("Still open at the end", found.open),
-    ]
-    if found.given_up is not None:
-        counts.append(("Served though a rule of matchmaking was given up", found.given_up))
-    return tuple((name, f"{n:,}", format_share(n, found.served)) for name, n in counts)
 
 
 def limited_table(

@@ -196,7 +196,9 @@ class VerdictParts:
             return f"{models} {''.join(_letter(group.results.get(judge)) for judge in self._judges)}"
         question = group.judged[0].question
         slot = question.order if question.spoilt is None else question.spoilt
-        return f"{models} {_mark(group)} {_PURPOSES[group.purpose]} {self._judges[question.judge]} {slot}"
+        # + passed, ! failed, - no verdict, ? nothing to compare with.
+        mark = "-" if group.lacks() else {True: "+", False: "!", None: "?"}[group.passed]
+        return f"{models} {mark} {_PURPOSES[group.purpose]} {self._judges[question.judge]} {slot}"
 
     def _said(self, group: VerdictGroup, line: int) -> Mapping[str, object]:
         said = [self._reply(one, line + k) for k, one in enumerate(group.judged)]
@@ -289,7 +291,6 @@ def _cut(text: str, most: int) -> tuple[str, int]:
 
 
 def _raw(one: JudgedQuestion) -> str:
-    """A reply without a verdict, as it was received."""
     if one.reply is None:
         return ""
     return one.reply.text or (json.dumps(dict(one.reply.data)) if one.reply.data is not None else "")
@@ -303,13 +304,6 @@ def _letter(result: MatchResult | None) -> str:
         return "x"
     winner = _WINS.get(result.outcome, "=")
     return winner.lower() if result.label is Label.LEAN else winner
-
-
-def _mark(group: VerdictGroup) -> str:
-    """+ passed, ! failed, - no verdict, ? nothing to compare with."""
-    if group.lacks():
-        return "-"
-    return {True: "+", False: "!", None: "?"}[group.passed]
 
 
 @dataclass(frozen=True, slots=True)

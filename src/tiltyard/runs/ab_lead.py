@@ -9,11 +9,7 @@ import numpy as np
 
 from tiltyard.core.battles import Battle, Label, Outcome
 from tiltyard.core.judging.diagnostics import VerdictObserver, list_judge_findings
-from tiltyard.core.ratings.comparison import (
-    MIN_SEQUENCE_PROMPTS,
-    PairedDifference,
-    paired_difference,
-)
+from tiltyard.core.ratings.comparison import MIN_SEQUENCE_PROMPTS, PairedDifference, paired_difference
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.runs.judged_run import JudgedRun
 

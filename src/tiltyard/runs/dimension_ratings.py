@@ -11,10 +11,7 @@ from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.battles.outcome import DECISIVE, SPELLED
 from tiltyard.core.board import RatedGroup, Row, make_board
-from tiltyard.core.board.board_rows import (
-    PlacedModel,
-    placed_board,
-)
+from tiltyard.core.board.board_rows import PlacedModel, placed_board
 from tiltyard.core.judging.reconciliation import panel_name
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Ratings
 from tiltyard.core.ratings.judge_placement import place_by_judge
@@ -187,17 +184,13 @@ def rate_placement(
     rated = rate_table(human, settings, name=OVERALL)
     pooled = human.merge(judged)
     pooled = replace(pooled, tags={tag: names for tag, names in pooled.tags.items() if tag != "dimension"})
-    if _is_rated(rated, model):
+    if any(row.model == model and row.rating is not None for row in rated.board.rows):
         found = Finding("already-rated", {"model": model})
         board = replace(rated.board, findings=(*rated.board.findings, found))
         return with_checks(replace(rated, table=pooled, board=board))
     placed = PlacedModel(place_by_judge(rated.ratings, judged, model), human, judged)
     board = placed_board(rated.board, placed)
     return with_checks(replace(rated, table=pooled, board=board, placed=placed))
-
-
-def _is_rated(rated: RatedGroup, model: str) -> bool:
-    return any(row.model == model and row.rating is not None for row in rated.board.rows)
 
 
 def _sources(table: Table) -> frozenset[str]:

@@ -18,22 +18,12 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tiltyard.core.board.board_rows import parameters_of
-from tiltyard.core.board.win_rates import (
-    BaselineChoice,
-    BaselineRule,
-)
+from tiltyard.core.board.win_rates import BaselineChoice, BaselineRule
 from tiltyard.errors import BrokenArtifact, InputError, UnreadableFile
 from tiltyard.files.battle_source import BattleSource
-from tiltyard.files.json_records import (
-    FINITE_DECODER,
-    parse_json_text,
-)
+from tiltyard.files.json_records import FINITE_DECODER, parse_json_text
 from tiltyard.files.read_limits import bounded_lines
-from tiltyard.foundation.local_files import (
-    atomic_write,
-    open_regular,
-    read_regular,
-)
+from tiltyard.foundation.local_files import atomic_write, open_regular, read_regular
 from tiltyard.runs.battle_rating import RateSettings, method_of
 
 MANIFEST = "manifest.json"
@@ -205,7 +195,6 @@ class RunManifest(ManifestDocument):
 
 
 def _stated(settings: RateSettings) -> dict[str, Any]:
-    """The settings as a manifest states them."""
     special = {
         "method": settings.method.name,
         "parameters": parameters_of(settings.method),
@@ -267,14 +256,18 @@ def read_manifest_as(model: type[_Model], folder: Path) -> _Model:
     except OSError as error:
         raise BrokenArtifact(f"{path}: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BrokenArtifact(f"{path}: {where}: {first['msg']}") from None
+        raise _invalid(path, error) from None
     except UnreadableFile as error:
         raise BrokenArtifact(str(error)) from None
     except InputError as error:
         raise BrokenArtifact(f"{path}: {error}") from None
     return manifest
+
+
+def _invalid(path: Path, error: ValidationError) -> BrokenArtifact:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the document"
+    return BrokenArtifact(f"{path}: {where}: {first['msg']}")
 
 
 def file_hash(path: Path) -> str:
@@ -393,6 +386,4 @@ def read_release_manifest(folder: Path) -> ReleaseManifest:
     except OSError as error:
         raise BrokenArtifact(f"{path}: {error.strerror}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BrokenArtifact(f"{path}: {where}: {first['msg']}") from None
+        raise _invalid(path, error) from None

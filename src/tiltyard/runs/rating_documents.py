@@ -192,7 +192,9 @@ def bootstrap_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:
     """`bootstrap_ratings.parquet`: one row per replicate and rated model."""
     columns: dict[str, list[Any]] = {name: [] for name in BOOTSTRAP_COLUMNS}
     for rated in groups:
-        replicates = _replicates(rated.bootstrap)
+        replicates = (
+            np.empty((0, 0)) if rated.bootstrap is None else np.asarray(rated.bootstrap.extras["replicates"])
+        )
         for k, row in enumerate(replicates):
             for model, rating in zip(rated.ratings.models, row.tolist(), strict=True):
                 if rating == rating:
@@ -201,10 +203,6 @@ def bootstrap_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:
                     columns["model"].append(model)
                     columns["rating"].append(rating)
     return columns
-
-
-def _replicates(bootstrap: Ratings | None) -> np.ndarray[Any, Any]:
-    return np.empty((0, 0)) if bootstrap is None else np.asarray(bootstrap.extras["replicates"])
 
 
 def winrates_csv(groups: Sequence[RatedGroup]) -> str:

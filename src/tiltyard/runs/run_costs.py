@@ -7,25 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast, get_args
 
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.parquet_tables import read_rows
-from tiltyard.report.run_documents import ActualCosts, CostsDocument, PromptCacheUse
+from tiltyard.report.run_documents import ActualCosts, CostsDocument, TokenCount
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, AttemptRow
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-_TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
-_TOKENS: tuple[_TokenCount, ...] = (
-    "input_tokens",
-    "output_tokens",
-    "cache_write_tokens",
-    "cache_read_tokens",
-)
+_TOKENS: tuple[TokenCount, ...] = get_args(TokenCount)
 _Required = Literal["attempt_id", "request_key", "ask", "judge_model", "mode", "state"]
-_REQUIRED: tuple[_Required, ...] = ("attempt_id", "request_key", "ask", "judge_model", "mode", "state")
+_REQUIRED: tuple[_Required, ...] = get_args(_Required)
 _MODES = ("live", "batch")
 
 #: The state of an attempt without a result: it is in progress, or waits in a batch.
@@ -117,7 +111,7 @@ class _Sums:
 
     calls: int = 0
     states: Counter[str] = field(default_factory=Counter)
-    tokens: Counter[_TokenCount] = field(default_factory=Counter)
+    tokens: Counter[TokenCount] = field(default_factory=Counter)
     counted: int = 0
     paid: int = 0
     unpriced: int = 0
@@ -182,7 +176,7 @@ class _Sums:
             },
         }
 
-    def counted_tokens(self, name: _TokenCount) -> int | None:
+    def counted_tokens(self, name: TokenCount) -> int | None:
         return self.tokens[name] if self.counted else None
 
 
@@ -190,11 +184,24 @@ def costs_document(
     manifest: TournamentManifest, asked: QuestionIndex, attempts: Iterable[AttemptRow]
 ) -> CostsDocument:
     """`costs.json`: the plan's estimate, and sums over every attempt, including lost ones; those in flight are separate."""
-    total, parts = _added(asked, attempts)
+    whole, seen = _Sums(), set[str]()
+    by_place: dict[Place, _Sums] = {}
+    for number, row in enumerate(attempts, start=1):
+        place = row["judge_model"], row["dimension"] or ""
+        both = whole, by_place.setdefault(place, _Sums())
+        for sums in both:
+            sums.add(row, f"attempts.parquet, row {number}")
+        question = row["question_id"]
+        if question and question not in seen:
+            seen.add(question)
+            for sums in both:
+                sums.ask(asked.find(question))
+    total, parts = whole, by_place
     questions, replied = asked.by_place(), asked.by_place(replied=True)
     own = [(judge, dimension) for dimension in manifest.dimensions for judge in manifest.judges]
     known = questions.keys() | parts.keys()
     places = [*(place for place in own if place in known), *sorted(known - set(own))]
+    # Whether the prompt cache was requested without effect: providers silently skip prefixes that are too short.
     return {
         "schema": 1,
         "estimate": manifest.estimate,
@@ -209,33 +216,12 @@ def costs_document(
             }
             for judge, dimension in places
         ],
-        "prompt_cache": _prompt_cache(total, asked=manifest.prompt_cache_asked),
-    }
-
-
-def _added(asked: QuestionIndex, attempts: Iterable[AttemptRow]) -> tuple[_Sums, dict[Place, _Sums]]:
-    total, seen = _Sums(), set[str]()
-    parts: dict[Place, _Sums] = {}
-    for number, row in enumerate(attempts, start=1):
-        place = row["judge_model"], row["dimension"] or ""
-        both = total, parts.setdefault(place, _Sums())
-        for sums in both:
-            sums.add(row, f"attempts.parquet, row {number}")
-        question = row["question_id"]
-        if question and question not in seen:
-            seen.add(question)
-            for sums in both:
-                sums.ask(asked.find(question))
-    return total, parts
-
-
-def _prompt_cache(total: _Sums, *, asked: bool) -> PromptCacheUse:
-    """Whether the prompt cache was requested without effect: providers silently skip prefixes that are too short."""
-    return {
-        "asked": asked,
-        "read_tokens": total.counted_tokens("cache_read_tokens"),
-        "written_tokens": total.counted_tokens("cache_write_tokens"),
-        "did_nothing": asked and total.counted_tokens("cache_read_tokens") == 0,
+        "prompt_cache": {
+            "asked": manifest.prompt_cache_asked,
+            "read_tokens": total.counted_tokens("cache_read_tokens"),
+            "written_tokens": total.counted_tokens("cache_write_tokens"),
+            "did_nothing": manifest.prompt_cache_asked and total.counted_tokens("cache_read_tokens") == 0,
+        },
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,10 +12,7 @@ from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files import BattleSource, write_battles
 from tiltyard.files.battle_tables import Progress, copy_battles, models_by_group
 from tiltyard.files.parquet_tables import write_columns
-from tiltyard.foundation.local_files import (
-    refuse_unwritable,
-    replace_folder,
-)
+from tiltyard.foundation.local_files import refuse_unwritable, replace_folder
 from tiltyard.report.board_page import render_page
 from tiltyard.report.methods_text import RunFacts
 from tiltyard.runs.battle_rating import RateSettings, baseline_columns, rate_files
@@ -33,6 +29,7 @@ from tiltyard.runs.manifest import (
     RunManifest,
     file_hash,
     hash_line,
+    json_bytes,
     run_identity,
 )
 from tiltyard.runs.rating_documents import (
@@ -80,7 +77,7 @@ def write_run(
             groups = rate_files([copied], settings, checks=True, progress=progress)
             evaluated = evaluated_models(copied, settings)
             document = ratings_document(groups, settings, evaluated)
-            (draft / RATINGS).write_bytes(_json(document))
+            (draft / RATINGS).write_bytes(json_bytes(document))
             (draft / WINRATES).write_bytes(winrates_csv(groups).encode())
             if settings.n_bootstraps:
                 write_columns(draft / BOOTSTRAP, bootstrap_columns(groups))
@@ -91,7 +88,13 @@ def write_run(
             (draft / REPORT).write_bytes(render_report(groups, settings, file_hash(draft / BATTLES)).encode())
             without_lines = _write_lines(draft / BATTLE_LINES, copied, lines)
             inputs = [one for source in sources for one in ManifestInput.of(source)]
-            _write_manifest(draft, settings, inputs, evaluated)
+            files = {name: file_hash(draft / name) for name in written_files(draft)}
+            created = datetime.now(UTC).isoformat(timespec="seconds")
+            manifest = RunManifest.of(
+                settings, created_at=created, inputs=inputs, evaluated=evaluated, files=files
+            )
+            (draft / MANIFEST).write_bytes(json_bytes(manifest.model_dump(mode="json")))
+            (draft / MANIFEST_HASH).write_bytes(hash_line(draft))
             run = WrittenRun(groups, evaluated, without_lines)
     return run
 
@@ -140,17 +143,3 @@ def written_files(folder: Path) -> list[str]:
     """The files and links of a folder and of the folders inside it, by their path in it."""
     found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(path.relative_to(folder).as_posix() for path in found)
-
-
-def _write_manifest(
-    folder: Path, settings: RateSettings, inputs: list[ManifestInput], evaluated: frozenset[str]
-) -> None:
-    files = {name: file_hash(folder / name) for name in written_files(folder)}
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    manifest = RunManifest.of(settings, created_at=created, inputs=inputs, evaluated=evaluated, files=files)
-    (folder / MANIFEST).write_bytes(_json(manifest.model_dump(mode="json")))
-    (folder / MANIFEST_HASH).write_bytes(hash_line(folder))
-
-
-def _json(document: dict[str, object]) -> bytes:
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -104,12 +104,16 @@ def verify_run(folder: Path, *, recompute: bool = True) -> Verification:
     manifest = read_manifest(folder)
     checks = list(_hashes(folder, manifest))
     if recompute and all(check.passed for check in checks if check.name == BATTLES):
-        try:
-            checks += _recomputed(folder, manifest)
-        except (TiltyardError, ValueError, ArithmeticError, MemoryError) as error:
-            # A forged manifest can request more than any machine can compute.
-            checks.append(RunCheck("recompute", passed=False, detail=str(error)))
+        checks += _guarded(_recomputed(folder, manifest))
     return Verification(tuple(checks))
+
+
+def _guarded(checks: Iterator[RunCheck]) -> Iterator[RunCheck]:
+    """The checks, and one that failed where they raise: forged data can request more than any machine can compute."""
+    try:
+        yield from checks
+    except (TiltyardError, ValueError, ArithmeticError, MemoryError) as error:
+        yield RunCheck("recompute", passed=False, detail=str(error))
 
 
 def _hashes(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
@@ -120,12 +124,20 @@ def _hashes(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
     # Which figures there must be follows from the battles.
     figures = (name for name in manifest.files if name.startswith(f"{FIGURES}/"))
     expected += [BOARD_CSV, *BOARD_TEXTS, *figures]
+    yield from _file_checks(folder, manifest.files, expected, "run")
+
+
+def _file_checks(
+    folder: Path, files: Mapping[str, str], expected: Sequence[str], kind: str
+) -> Iterator[RunCheck]:
+    """Compare the expected files with their hashes, and name all others."""
     for name in expected:
-        yield hash_check(folder, name, manifest.files.get(name))
-    folders = {path.name for path in folder.iterdir() if path.is_dir()} - {FIGURES}
-    present = set(written_files(folder)) | set(manifest.files) | folders
+        yield hash_check(folder, name, files.get(name))
+    folders = {path.name for path in folder.iterdir() if path.is_dir()}
+    folders -= {FIGURES} if kind == "run" else set()
+    present = set(written_files(folder)) | set(files) | folders
     for name in sorted(present - {MANIFEST, MANIFEST_HASH, *expected}):
-        yield RunCheck(name, passed=False, detail="is not a file of this run")
+        yield RunCheck(name, passed=False, detail=f"is not a file of this {kind}")
 
 
 def _recomputed(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
@@ -186,25 +198,11 @@ def verify_release(folder: Path, *, recompute: bool = True) -> Verification:
     Without ``recompute`` only the hashes are checked, and that no file is missing or foreign.
     """
     manifest = read_release_manifest(folder)
-    checks = list(_release_hashes(folder, manifest))
-    if recompute and all(check.passed for check in checks):
-        try:
-            checks += _recomputed_release(folder, manifest)
-        except (TiltyardError, ValueError, ArithmeticError, MemoryError) as error:
-            # A forged board can request more than any machine can compute.
-            checks.append(RunCheck("recompute", passed=False, detail=str(error)))
-    return Verification(tuple(checks))
-
-
-def _release_hashes(folder: Path, manifest: ReleaseManifest) -> Iterator[RunCheck]:
-    yield manifest_check(folder)
     expected = manifest.expected_files()
-    for name in expected:
-        yield hash_check(folder, name, manifest.files.get(name))
-    folders = {path.name for path in folder.iterdir() if path.is_dir()}
-    present = set(written_files(folder)) | set(manifest.files) | folders
-    for name in sorted(present - {MANIFEST, MANIFEST_HASH, *expected}):
-        yield RunCheck(name, passed=False, detail="is not a file of this release")
+    checks = [manifest_check(folder), *_file_checks(folder, manifest.files, expected, "release")]
+    if recompute and all(check.passed for check in checks):
+        checks += _guarded(_recomputed_release(folder, manifest))
+    return Verification(tuple(checks))
 
 
 def _recomputed_release(folder: Path, manifest: ReleaseManifest) -> Iterator[RunCheck]:
@@ -232,7 +230,10 @@ def _recomputed_release(folder: Path, manifest: ReleaseManifest) -> Iterator[Run
         return
     written = read_bytes(folder / BOARD)
     board = BoardDocument.from_json(written)
-    yield _board_check(board, document_hash(written), manifest)
+    stated = (manifest.snapshot, manifest.arena, manifest.source, manifest.position, manifest.generation)
+    found = (document_hash(written), board.arena, board.source, board.position, board.generation)
+    same = stated == found and board.votes == manifest.votes
+    yield RunCheck(BOARD, same, "of these battles" if same else f"is not the board that {MANIFEST} names")
     if manifest.votes:
         yield _ratings_check(board, ordered)
         yield _intervals_check(board, voters)
@@ -257,13 +258,6 @@ def _sorted_codes(table: Table) -> Ints:
     log = table.log()
     pair = log.a.astype(np.int64) * len(table.models) + log.b
     return np.sort(pair * len(Kind) + log.kind)
-
-
-def _board_check(board: BoardDocument, sha256: str, manifest: ReleaseManifest) -> RunCheck:
-    stated = (manifest.snapshot, manifest.arena, manifest.source, manifest.position, manifest.generation)
-    found = (sha256, board.arena, board.source, board.position, board.generation)
-    same = stated == found and board.votes == manifest.votes
-    return RunCheck(BOARD, same, "of these battles" if same else f"is not the board that {MANIFEST} names")
 
 
 def _ratings_check(board: BoardDocument, ordered: Table) -> RunCheck:

@@ -7,16 +7,13 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tiltyard.core.ratings.comparison import (
-    ABDecision,
-    decide,
-)
+from tiltyard.core.ratings.comparison import ABDecision, decide
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import BattleSource, open_battles
@@ -28,7 +25,15 @@ from tiltyard.foundation.local_files import (
     replace_folder,
 )
 from tiltyard.report.ab_report import ABReport
-from tiltyard.report.site_boards import SiteBoard, SiteRow, SiteRun, card_png, render_badge, render_card
+from tiltyard.report.site_boards import (
+    RunContent,
+    SiteBoard,
+    SiteRow,
+    SiteRun,
+    card_png,
+    render_badge,
+    render_card,
+)
 from tiltyard.report.site_page import SitePage, render_site_page
 from tiltyard.runs.ab_lead import AB_MODE, DEFAULT_MARGIN_POINTS, ab_difference, points, slot_preference
 from tiltyard.runs.judged_run import OVERALL
@@ -128,7 +133,6 @@ def _checked_url(url: str) -> str:
 
 
 def _run_folder(folder: Path) -> tuple[str, Path]:
-    """The name of a run and its folder."""
     place = folder.resolve()
     return place.name, locate_run(place)
 
@@ -173,25 +177,25 @@ def _copy_run(folder: Path, draft: Path, name: str) -> PublishedRun:
             shutil.copyfileobj(source, written)
     recompute = (open_battles(copy / BATTLES).rows or 0) <= MAX_RECOMPUTED_BATTLES
     verified = _refuse_failed(copy, folder, recompute=recompute)
-    _write_archive(draft / f"{name}.zip", copy, name)
-    content = read_run_content(copy)
+    # The folder as a zip archive without times, so that equal runs make equal bytes.
+    with zipfile.ZipFile(draft / f"{name}.zip", "x", zipfile.ZIP_DEFLATED) as archive:
+        for file in _listed(copy):
+            entry = zipfile.ZipInfo(f"{name}/{file}", ZIP_EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o100644 << 16
+            entry.file_size = (copy / file).stat().st_size
+            with (copy / file).open("rb") as source, archive.open(entry, "w") as written:
+                shutil.copyfileobj(source, written)
+    content, shown = read_run_content(copy)
     run = SiteRun(
+        **{one.name: getattr(content, one.name) for one in fields(content)},
         name=name,
-        title=content.title,
-        method=content.method,
-        boards=content.boards,
-        battles=content.battles,
         models=len({row.model for board in content.boards for row in board.rows}),
-        prompts=content.prompts,
-        date=content.date,
         manifest_sha256=file_hash(copy / MANIFEST),
         archive_bytes=(draft / f"{name}.zip").stat().st_size,
-        by=content.by,
-        overall=content.overall,
         recomputed=recompute,
-        comparison=content.comparison,
     )
-    return PublishedRun(folder, run, content.fields, verified)
+    return PublishedRun(folder, run, shown, verified)
 
 
 def _refuse_failed(folder: Path, named: Path, *, recompute: bool) -> str:
@@ -217,18 +221,6 @@ def _listed(folder: Path) -> Iterator[str]:
     yield from (MANIFEST, MANIFEST_HASH)
 
 
-def _write_archive(path: Path, folder: Path, name: str) -> None:
-    """The folder as a zip archive without times, so that equal runs make equal bytes."""
-    with zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED) as archive:
-        for file in _listed(folder):
-            entry = zipfile.ZipInfo(f"{name}/{file}", ZIP_EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o100644 << 16
-            entry.file_size = (folder / file).stat().st_size
-            with (folder / file).open("rb") as source, archive.open(entry, "w") as written:
-                shutil.copyfileobj(source, written)
-
-
 def _write_pages(draft: Path, runs: Sequence[SiteRun], title: str | None, url: str | None) -> None:
     (draft / _BADGES).mkdir()
     (draft / _CARDS).mkdir()
@@ -244,15 +236,10 @@ def _write_pages(draft: Path, runs: Sequence[SiteRun], title: str | None, url: s
     shown = title or (runs[0].title if len(runs) == 1 else "Boards")
     page = render_site_page(SitePage(shown, url, card), runs)
     (draft / _PAGE).write_bytes(page.encode())
-    index = _index(draft, runs, shown, url)
-    (draft / SITE_INDEX).write_bytes(json_bytes(index))
-
-
-def _index(draft: Path, runs: Sequence[SiteRun], title: str, url: str | None) -> dict[str, object]:
-    """`site.json`: the runs for programs, and every file, so that a later site replaces no others."""
-    return {
+    # `site.json`: the runs for programs, and every file, so that a later site replaces no others.
+    index = {
         "schema": "tiltyard-site/1",
-        "title": title,
+        "title": shown,
         "url": url,
         "runs": [
             {
@@ -266,6 +253,7 @@ def _index(draft: Path, runs: Sequence[SiteRun], title: str, url: str | None) ->
         ],
         "files": sorted(path.relative_to(draft).as_posix() for path in draft.rglob("*") if path.is_file()),
     }
+    (draft / SITE_INDEX).write_bytes(json_bytes(index))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,35 +263,6 @@ class RunFields:
     battle_fields: tuple[str, ...]
     #: Whether the folder has every prompt, response and reply of a judge.
     texts: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RunContent:
-    """A run, as its files describe it."""
-
-    title: str
-    method: str
-    boards: tuple[SiteBoard, ...]
-    by: str | None
-    overall: str | None
-    battles: int
-    prompts: int | None
-    date: str | None
-    comparison: ABReport | None
-    fields: RunFields
-
-
-class _RatingEntry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    model: str
-    rating: float | None
-    ci_low: float | None
-    ci_high: float | None
-    rank_low: int | None
-    rank_high: int | None
-    tier: int | None
-    group: int | None
-    placed: str | None = None
 
 
 class _IntervalEntry(BaseModel):
@@ -324,26 +283,13 @@ class _FindingEntry(BaseModel):
 class _BoardEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
     interval: _IntervalEntry | None
-    ratings: list[_RatingEntry]
+    ratings: list[SiteRow]
     findings: list[_FindingEntry]
 
     def board(self, name: str | None) -> SiteBoard:
         return SiteBoard(
             name=name,
-            rows=tuple(
-                SiteRow(
-                    model=one.model,
-                    rating=one.rating,
-                    low=one.ci_low,
-                    high=one.ci_high,
-                    rank_low=one.rank_low,
-                    rank_high=one.rank_high,
-                    tier=one.tier,
-                    group=one.group,
-                    placed=one.placed,
-                )
-                for one in self.ratings
-            ),
+            rows=tuple(self.ratings),
             level=None if self.interval is None else self.interval.level,
             scope=None if self.interval is None else self.interval.scope,
             findings=tuple(Finding(one.name, {}, one.text, one.advice) for one in self.findings),
@@ -355,46 +301,41 @@ class _GroupedEntry(BaseModel):
     groups: dict[str, _BoardEntry]
 
 
-def read_run_content(folder: Path) -> RunContent:
+def read_run_content(folder: Path) -> tuple[RunContent, RunFields]:
     """Read a folder whose hashes were checked; raises `BrokenArtifact` if its ratings cannot be read."""
     manifest = _manifest(folder)
-    boards = _boards(folder / RATINGS, grouped=manifest.settings().by is not None)
+    settings = manifest.settings()
+    boards = _boards(folder / RATINGS, grouped=settings.by is not None)
     source = open_battles(folder / BATTLES)
-    fields = tuple(_fields(source))
-    battles = source.rows or 0
-    if isinstance(manifest, TournamentManifest):
-        return RunContent(
-            title=_tournament_title(manifest),
-            method=manifest.settings().method.name,
-            boards=tuple(
-                entry.board(name) for name, entry in sorted(boards.items(), key=lambda one: one[0] != OVERALL)
-            ),
-            by=" and ".join(manifest.settings().groupings),
-            overall=OVERALL,
-            battles=battles,
-            prompts=manifest.selected_prompt_count,
-            date=(manifest.finished_at or "")[:10] or None,
-            comparison=_comparison(folder, source, manifest),
-            fields=RunFields(fields, texts=True),
-        )
-    return RunContent(
-        title=manifest.arena or "Ratings",
-        method=manifest.method,
+    stated = tuple(_fields(source))
+    tournament = manifest if isinstance(manifest, TournamentManifest) else None
+    if tournament:
+        boards = dict(sorted(boards.items(), key=lambda one: one[0] != OVERALL))
+    written = manifest.finished_at if isinstance(manifest, TournamentManifest) else manifest.created_at
+    content = RunContent(
+        title=_tournament_title(tournament) if tournament else manifest.arena or "Ratings",
+        method=settings.method.name,
         boards=tuple(entry.board(name) for name, entry in boards.items()),
-        by=" and ".join(manifest.settings().groupings) or None,
-        overall=None,
-        battles=battles,
-        prompts=_prompts(boards),
-        date=manifest.created_at[:10],
-        comparison=None,
-        fields=RunFields(fields, texts=False),
+        by=" and ".join(settings.groupings) or None,
+        overall=OVERALL if tournament else None,
+        battles=source.rows or 0,
+        prompts=tournament.selected_prompt_count if tournament else _prompts(boards),
+        date=(written or "")[:10] or None,
+        comparison=_comparison(folder, source, tournament) if tournament else None,
     )
+    return content, RunFields(stated, texts=tournament is not None)
 
 
 def _fields(source: BattleSource) -> Iterator[str]:
     """The fields with a value in any battle that may say something about persons or texts; packed ones by their names."""
     stored = [name for name in source.stored if name not in _PLAIN_FIELDS]
-    filled = _filled(source, stored)
+    # The columns that are not empty: a large log is copied with columns that no battle may have.
+    empty = set(stored)
+    for batch in source.batches(stored):
+        empty -= {name for name in empty if batch.column(name).null_count < batch.num_rows}
+        if not empty:
+            break
+    filled = set(stored) - empty
     yield from (name for name in stored if name in filled and name != EXTRA_JSON)
     if EXTRA_JSON not in filled:
         return
@@ -403,16 +344,6 @@ def _fields(source: BattleSource) -> Iterator[str]:
         yield from sorted({name for text in packed for name in json.loads(text)})
     except (ValueError, TypeError, RecursionError):
         yield EXTRA_JSON
-
-
-def _filled(source: BattleSource, names: Sequence[str]) -> set[str]:
-    """The columns that are not empty: a large log is copied with columns that no battle may have."""
-    empty = set(names)
-    for batch in source.batches(names):
-        empty -= {name for name in empty if batch.column(name).null_count < batch.num_rows}
-        if not empty:
-            break
-    return set(names) - empty
 
 
 def _manifest(folder: Path) -> RunManifest | TournamentManifest:

@@ -23,6 +23,12 @@ from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestMode
 
 _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 
+#: The fields that a manifest takes from its run unchanged.
+_AS_IN_THE_RUN = (
+    *("run_id", "mode", "config_path", "entrants", "bank_size", "n_perms", "shuffle_seed", "pilot_seed"),
+    *("started_at", "judges", "judge_models", "quorum", "limit_pairs", "sample_pairs", "k_sweep"),
+    *("n_bootstraps", "arena", "prompt_cache_asked"),
+)
 #: Bounded, because the files are looked for one by one.
 PartCount = Annotated[int, Field(ge=0, le=1_000_000)]
 
@@ -178,26 +184,13 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
     asked = [prompt for prompt in run.prompts if prompt.prompt_id in answered]
     bradley_terry, elo = rating_methods(run)
     return TournamentManifest(
-        run_id=run.run_id,
-        mode=run.mode,
-        config_path=run.config_path,
+        **{name: getattr(run, name) for name in _AS_IN_THE_RUN},
         judge_model=run.judge_models[0] if len(run.judge_models) == 1 else None,
-        entrants=list(run.entrants),
-        bank_size=run.bank_size,
         selected_prompt_count=len(run.prompts),
-        n_perms=run.n_perms,
-        shuffle_seed=run.shuffle_seed,
-        pilot_seed=run.pilot_seed,
-        started_at=run.started_at,
         finished_at=None,
         config=json.loads(json.dumps(dict(run.config), allow_nan=False)),
-        judges=list(run.judges),
-        judge_models=list(run.judge_models),
         judge_families={name: run.judge_families.get(name) for name in run.judges},
         families={name: run.families.get(name) for name in run.entrants},
-        quorum=run.quorum,
-        limit_pairs=run.limit_pairs,
-        sample_pairs=run.sample_pairs,
         rubrics={
             name: RubricEntry(version=rubric.version, sha256=rubric.sha256)
             for name, rubric in run.rubrics.items()
@@ -211,13 +204,9 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
         overall=run.weights,
         bradley_terry=parameters_of(bradley_terry),
         elo=parameters_of(elo),
-        k_sweep=list(run.k_sweep),
-        n_bootstraps=run.n_bootstraps,
-        arena=run.arena,
         model=run.evaluated,
         evaluated=[],
         estimate=json.loads(json.dumps(dict(run.estimate), allow_nan=False)),
-        prompt_cache_asked=run.prompt_cache_asked,
         platform=Platform.here(),
         report_data=ReportDataEntry(index=0, texts=0, verdicts=0, charts=False),
         files={},

@@ -146,11 +146,6 @@ def _recomputed(folder: Path, manifest: TournamentManifest) -> Iterator[RunCheck
     yield RunCheck("evaluated models", same, "as the battles say" if same else "differ from the battles")
     groups = rate_dimensions(source, manifest)
     computed = ComputedFiles.of(manifest, groups, gathering.document(), costs, parts.categories)
-    yield from _documents(folder, computed)
-    yield report_data.finish()
-
-
-def _documents(folder: Path, computed: ComputedFiles) -> Iterator[RunCheck]:
     for name, document in computed.documents():
         yield comparison_check(name, read_json(folder / name), json_round_trip(document))
     yield _archive(folder / PER_PERM, computed.archive())
@@ -158,6 +153,7 @@ def _documents(folder: Path, computed: ComputedFiles) -> Iterator[RunCheck]:
         yield comparison_check(BOOTSTRAP, read_parquet(folder / BOOTSTRAP), computed.bootstrap())
     yield comparison_check(WINRATES, read_text_lines(folder / WINRATES), computed.winrates().split("\n"))
     yield page_check(folder / REPORT, computed.manifest.platform, computed.page)
+    yield report_data.finish()
 
 
 def _archive(path: Path, computed: bytes) -> RunCheck:

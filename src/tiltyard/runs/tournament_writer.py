@@ -188,7 +188,13 @@ def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, Compute
     )
     groups = rate_dimensions(battles, manifest)
     computed = ComputedFiles.of(manifest, groups, gathering.document(), costs, parts.categories)
-    _write_computed(out, computed)
+    for name, document in computed.documents():
+        write_bytes(out / name, json_bytes(document))
+    write_bytes(out / PER_PERM, computed.archive())
+    if computed.manifest.n_bootstraps:
+        write_columns(out / BOOTSTRAP, computed.bootstrap())
+    write_bytes(out / WINRATES, computed.winrates().encode())
+    write_bytes(out / REPORT, computed.page().encode())
     return manifest, computed
 
 
@@ -222,16 +228,6 @@ def _write_battles(
         write_battles(out / BATTLES, [])
         return open_battles(out / BATTLES), 0
     return copy_battles(out / BATTLES, [open_battles(out / BATTLE_LINES)]), anchors
-
-
-def _write_computed(out: Path, computed: ComputedFiles) -> None:
-    for name, document in computed.documents():
-        write_bytes(out / name, json_bytes(document))
-    write_bytes(out / PER_PERM, computed.archive())
-    if computed.manifest.n_bootstraps:
-        write_columns(out / BOOTSTRAP, computed.bootstrap())
-    write_bytes(out / WINRATES, computed.winrates().encode())
-    write_bytes(out / REPORT, computed.page().encode())
 
 
 def _write_manifest(out: Path, manifest: TournamentManifest) -> None:

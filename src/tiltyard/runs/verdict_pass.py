@@ -26,10 +26,7 @@ from tiltyard.core.judging.reconciliation import (
     build_match_battles,
     panel_name,
 )
-from tiltyard.core.judging.untrusted_text import (
-    SteeringKind,
-    find_steering,
-)
+from tiltyard.core.judging.untrusted_text import SteeringKind, find_steering
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of
@@ -97,20 +94,17 @@ class ResponseIndex:
             prompt = prompt_of(here[0])
             if any(prompt_of(answer) != prompt for answer in here):
                 raise UnreadableFile(f"the answers to prompt {prompt_id!r} disagree about the prompt")
-            self._measure(here)
+            row = array("q", [-1]) * (_STYLE_FIELD_COUNT * len(self._models))
+            for answer in here:
+                k = _STYLE_FIELD_COUNT * self._models[answer.model]
+                row[k : k + _STYLE_FIELD_COUNT] = array("q", astuple(measure_style(answer.response)))
+                if answer.truncated:
+                    self.truncated.add((answer.model, answer.prompt_id))
+                if kinds := find_steering(answer.response, answer.prompt):
+                    self.steering[answer.model, answer.prompt_id] = kinds
+            self._styles.extend(row)
             self.prompts[prompt_id] = replace(prompt, text="")
             yield prompt
-
-    def _measure(self, answers: Sequence[Answer]) -> None:
-        row = array("q", [-1]) * (_STYLE_FIELD_COUNT * len(self._models))
-        for answer in answers:
-            k = _STYLE_FIELD_COUNT * self._models[answer.model]
-            row[k : k + _STYLE_FIELD_COUNT] = array("q", astuple(measure_style(answer.response)))
-            if answer.truncated:
-                self.truncated.add((answer.model, answer.prompt_id))
-            if kinds := find_steering(answer.response, answer.prompt):
-                self.steering[answer.model, answer.prompt_id] = kinds
-        self._styles.extend(row)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Every (model, prompt) that has a response."""

@@ -20,10 +20,7 @@ from tiltyard.files import BattleSource
 from tiltyard.files.battle_writer import json_line
 from tiltyard.files.parquet_tables import read_columns
 from tiltyard.files.read_limits import bounded_lines
-from tiltyard.foundation.local_files import (
-    open_regular,
-    read_regular,
-)
+from tiltyard.foundation.local_files import open_regular, read_regular
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line, parse_document
 
 #: The tolerance in rating points of a recomputed number: processors, numbers of threads and
@@ -198,15 +195,12 @@ def read_table(path: Path) -> Any:
 def table_values(text: str) -> list[list[float | str]]:
     """The cells of a table in CSV: numbers by their value, so that they can be compared within the tolerance."""
     try:
-        return [[_cell_value(cell) for cell in row] for row in csv.reader(io.StringIO(text))]
+        return [
+            [(cell if _DECIMAL.fullmatch(cell) is None else float(cell)) for cell in row]
+            for row in csv.reader(io.StringIO(text))
+        ]
     except csv.Error:
         return [[text]]
-
-
-def _cell_value(cell: str) -> float | str:
-    if _DECIMAL.fullmatch(cell) is None:
-        return cell
-    return float(cell)
 
 
 def read_parquet(path: Path) -> Any:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +28,9 @@ from tiltyard.files.answer import (
     Answer,
     AnswerUsage,
     clean_text,
+    count_of,
     finite_number,
+    mapping_of,
     read_messages,
 )
 from tiltyard.files.input_file import InputFile, translate_read_errors
@@ -74,7 +76,7 @@ class _Run:
         model = spec.get("model")
         if not isinstance(model, str):
             raise UnreadableFile(f"{where}: eval.model is missing; expected the header of an Inspect log")
-        dataset, config = _mapping(spec.get("dataset")), _mapping(spec.get("config"))
+        dataset, config = mapping_of(spec.get("dataset")), mapping_of(spec.get("config"))
         ids, epochs = dataset.get("sample_ids"), config.get("epochs")
         made = {
             name: spec.get(name) for name in ("model_generate_config", "solver", "solver_args", "task_args")
@@ -99,7 +101,7 @@ def inspect_archive_answers(file: InputFile, tally: Counter[str]) -> Iterator[An
             raise UnreadableFile(f"{file.name}: no header.json; expected an Inspect log")
         document = _member(archive, header)
         run = _Run.from_header(document, archive.where(header))
-        _note_status(_mapping(document).get("status"), tally)
+        _note_status(mapping_of(document).get("status"), tally)
         yield from _answers(run, _archive_samples(archive), tally)
 
 
@@ -205,7 +207,14 @@ class _Sample:
         self._run = run
         self._value = value
         self._where = where
-        self._resolve = _resolver(value.get("attachments"))
+        # Replaces a text that refers to an attachment by that attachment.
+        known = mapping_of(value.get("attachments"))
+
+        def resolve(text: str) -> str:
+            found = known.get(text.removeprefix(_REFERENCE)) if text.startswith(_REFERENCE) else None
+            return clean_text(found if isinstance(found, str) else text)
+
+        self._resolve = resolve
         self.id = value.get("id")
         epoch = value.get("epoch", 1)
         if not isinstance(self.id, str | int) or not isinstance(epoch, int):
@@ -223,7 +232,7 @@ class _Sample:
             return None
         asked, spoken = self._asked(), self._messages(value.get("messages"))
         split = split_conversation(spoken, _asked_count(spoken, asked, value.get("messages")))
-        output = _mapping(value.get("output"))
+        output = mapping_of(value.get("output"))
         response = self._response(output) or split.response or ""
         scores = _scores(value, tally)
         if not response and not scores:
@@ -231,6 +240,10 @@ class _Sample:
             return None
         prompt = next((one.text for one in reversed(asked) if one.role == "user"), "")
         conversation = tuple(one for one in asked if one.role != "system")
+        # Whether the conversation is one text of the user, which the prompt says as well.
+        target = value.get("target")
+        texts = [one for one in (target if isinstance(target, list) else [target]) if isinstance(one, str)]
+        reason = mapping_of(_first(output.get("choices"))).get("stop_reason")
         return Answer(
             prompt_id=self._run.prompt_id(self.id),
             prompt=_with_choices(prompt, value.get("choices")),
@@ -238,11 +251,13 @@ class _Sample:
             response=response,
             kind="text" if response else SCORES_ONLY,
             category=self._run.task,
-            gold=_target(value.get("target")),
+            gold=clean_text("\n".join(texts)) or None,
             source="inspect",
-            truncated=_stop_reason(output) in _CUT_REASONS,
+            truncated=(reason if isinstance(reason, str) else None) in _CUT_REASONS,
             system=split.system,
-            messages=() if _is_prompt(conversation) else conversation,
+            messages=()
+            if (len(conversation) == 1 and conversation[0].role == "user" and conversation[0].only_text)
+            else conversation,
             trace=_steps(split.trace, response),
             usage=self._usage(output),
             params_hash=self._run.params_hash,
@@ -263,18 +278,18 @@ class _Sample:
         completion = output.get("completion")
         if isinstance(completion, str) and completion:
             return self._resolve(completion)
-        message = _mapping(_first(output.get("choices"))).get("message")
+        message = mapping_of(_first(output.get("choices"))).get("message")
         return self._messages([message])[0].text if isinstance(message, Mapping) else ""
 
     def _usage(self, output: Mapping[str, Any]) -> AnswerUsage | None:
         """The tokens of all calls of the sample's own model, and the time it worked."""
-        used = _mapping(_mapping(self._value.get("model_usage")).get(self._run.model)) or _mapping(
+        used = mapping_of(mapping_of(self._value.get("model_usage")).get(self._run.model)) or mapping_of(
             output.get("usage")
         )
-        counts = [_count(used.get(f"input_tokens{end}")) for end in ("", "_cache_read", "_cache_write")]
+        counts = [count_of(used.get(f"input_tokens{end}")) for end in ("", "_cache_read", "_cache_write")]
         usage = AnswerUsage(
             input_tokens=None if counts[0] is None else sum(one or 0 for one in counts),
-            output_tokens=_count(used.get("output_tokens")),
+            output_tokens=count_of(used.get("output_tokens")),
             cost_usd=finite_number(used.get("total_cost")),
             latency_seconds=finite_number(self._value.get("working_time")),
         )
@@ -287,7 +302,7 @@ def _asked_count(spoken: Sequence[Message], asked: Sequence[Message], raw: objec
     Inspect marks messages of the input; otherwise there are as many of the user as in the input.
     Later ones of the user are steps of an agent.
     """
-    marked = [k for k, one in enumerate(_list(raw or [], "")) if _mapping(one).get("source") == "input"]
+    marked = [k for k, one in enumerate(_list(raw or [], "")) if mapping_of(one).get("source") == "input"]
     if marked:
         return marked[-1] + 1
     users = [k for k, one in enumerate(spoken) if one.role == "user"]
@@ -302,11 +317,6 @@ def _with_choices(prompt: str, choices: object) -> str:
     return "\n".join([f"{prompt}\n", *map(clean_text, listed)]) if listed else prompt
 
 
-def _is_prompt(conversation: tuple[Message, ...]) -> bool:
-    """Whether the conversation is one text of the user, which the prompt says as well."""
-    return len(conversation) == 1 and conversation[0].role == "user" and conversation[0].only_text
-
-
 def _steps(trace: tuple[Message, ...], response: str) -> tuple[Message, ...]:
     """The steps without a last message that is the response itself."""
     if trace and trace[-1].role == "assistant" and trace[-1].only_text and trace[-1].text == response:
@@ -319,8 +329,8 @@ def _scores(sample: Mapping[str, Any], tally: Counter[str]) -> dict[str, float]:
     if given is None and sample.get("score") is not None:
         given = {"score": sample["score"]}
     found: dict[str, float] = {}
-    for name, score in _mapping(given).items():
-        value = _mapping(score).get("value")
+    for name, score in mapping_of(given).items():
+        value = mapping_of(score).get("value")
         parts = value.items() if isinstance(value, Mapping) else [(None, value)]
         for part, each in parts:
             number = _score(each)
@@ -346,27 +356,6 @@ def _score(value: object) -> float | None:
         return None
 
 
-def _target(target: object) -> str | None:
-    texts = [one for one in (target if isinstance(target, list) else [target]) if isinstance(one, str)]
-    return clean_text("\n".join(texts)) or None
-
-
-def _stop_reason(output: Mapping[str, Any]) -> object:
-    reason = _mapping(_first(output.get("choices"))).get("stop_reason")
-    return reason if isinstance(reason, str) else None
-
-
-def _resolver(attachments: object) -> Callable[[str], str]:
-    """Replaces a text that refers to an attachment by that attachment."""
-    known = _mapping(attachments)
-
-    def resolve(text: str) -> str:
-        found = known.get(text.removeprefix(_REFERENCE)) if text.startswith(_REFERENCE) else None
-        return clean_text(found if isinstance(found, str) else text)
-
-    return resolve
-
-
 def _member(archive: ZipMembers, name: str) -> Any:
     return load_json(archive.where(name), archive.read(name))
 
@@ -377,13 +366,5 @@ def _list(value: object, where: str) -> list[Any]:
     return value
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _first(value: object) -> object:
     return value[0] if isinstance(value, list) and value else None
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

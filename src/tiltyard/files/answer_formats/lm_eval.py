@@ -140,7 +140,17 @@ def _answer(
     record: Mapping[str, object], where: str, tally: Counter[str], scores: Mapping[str, float]
 ) -> dict[str, Any] | None:
     """The prompt and the response of a record; ``None`` if it has neither a response nor a score."""
-    requests, responses = _requests(record.get("arguments")), _responses(record.get("resps"))
+    # The arguments of each request: objects with numbered names, or lists in older files.
+    arguments = record.get("arguments")
+    if isinstance(arguments, Mapping):
+        arguments = [arguments[name] for name in sorted(arguments, key=_numbered)]
+    found = []
+    for one in arguments if isinstance(arguments, list) else ():
+        if isinstance(one, Mapping):
+            found.append([one[name] for name in sorted(one, key=_numbered)])
+        elif isinstance(one, list):
+            found.append(one)
+    requests, responses = found, _responses(record.get("resps"))
     asked = _asked(requests[0][0] if requests and requests[0] else None, where)
     split = split_conversation(asked, len(asked))
     choices = [json_text(request[1]) if len(request) > 1 else "" for request in requests]
@@ -164,19 +174,6 @@ def _answer(
         "system": split.system,
         "messages": () if plain else split.asked,
     }
-
-
-def _requests(arguments: object) -> list[list[object]]:
-    """The arguments of each request: objects with numbered names, or lists in older files."""
-    if isinstance(arguments, Mapping):
-        arguments = [arguments[name] for name in sorted(arguments, key=_numbered)]
-    found = []
-    for one in arguments if isinstance(arguments, list) else ():
-        if isinstance(one, Mapping):
-            found.append([one[name] for name in sorted(one, key=_numbered)])
-        elif isinstance(one, list):
-            found.append(one)
-    return found
 
 
 def _numbered(name: object) -> tuple[int, str]:

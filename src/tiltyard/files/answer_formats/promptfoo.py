@@ -24,8 +24,10 @@ from tiltyard.files.answer import (
     Answer,
     AnswerUsage,
     clean_text,
+    count_of,
     finite_number,
     json_text,
+    mapping_of,
     read_messages,
 )
 from tiltyard.files.answer_formats.answer_tables import all_records
@@ -55,7 +57,6 @@ def promptfoo_document_answers(file: InputFile, tally: Counter[str]) -> Iterator
 
 
 def _document_rows(file: InputFile) -> Iterator[Record]:
-    """The rows of ``results.results``."""
     with translate_read_errors(file.name), file.open_text() as stream:
         scanner, found = JsonScanner(file.name, stream), False
         for name in scanner.members():
@@ -63,21 +64,19 @@ def _document_rows(file: InputFile) -> Iterator[Record]:
                 for inner in scanner.members():
                     if inner == "results" and scanner.peek() == "[":
                         found = True
-                        yield from _rows(scanner)
+                        for where in scanner.elements():
+                            value = scanner.value(where)[1]
+                            if not isinstance(value, dict):
+                                raise UnreadableFile(
+                                    f"{where}: a result is {type(value).__name__}; expected an object"
+                                )
+                            yield where, value
                     else:
                         scanner.value(file.name)
             else:
                 scanner.value(file.name)
         if not found:
             raise UnreadableFile(f"{file.name}: no results.results; expected the output of promptfoo eval")
-
-
-def _rows(scanner: JsonScanner) -> Iterator[Record]:
-    for where in scanner.elements():
-        value = scanner.value(where)[1]
-        if not isinstance(value, dict):
-            raise UnreadableFile(f"{where}: a result is {type(value).__name__}; expected an object")
-        yield where, value
 
 
 @dataclass
@@ -122,7 +121,7 @@ def _answers(rows: _Rows, tally: Counter[str]) -> Iterator[Answer]:
         if (test, provider, prompt) in seen:
             raise UnreadableFile(f"{where}: test {test} occurs twice for {provider} and prompt {prompt}")
         seen.add((test, provider, prompt))
-        response = _mapping(row.get("response"))
+        response = mapping_of(row.get("response"))
         output = response.get("output")
         if output is None or response.get("error"):
             tally[FAILED_NOTE] += 1
@@ -132,14 +131,23 @@ def _answers(rows: _Rows, tally: Counter[str]) -> Iterator[Answer]:
             tally[NO_RESPONSE_NOTE] += 1
             continue
         name, repeat = names.tests[test]
-        asked = _mapping(row.get("prompt")).get("raw")
+        asked = mapping_of(row.get("prompt")).get("raw")
+        tokens = mapping_of(response.get("tokenUsage"))
+        latency = None if response.get("cached") is True else finite_number(row.get("latencyMs"))
+        cost = finite_number(response.get("cost"))
+        usage = AnswerUsage(
+            input_tokens=count_of(tokens.get("prompt")),
+            output_tokens=count_of(tokens.get("completion")),
+            cost_usd=cost if cost is not None else finite_number(row.get("cost")),
+            latency_seconds=None if latency is None else latency / 1000,
+        )
         yield Answer(
             prompt_id=name,
             model=names.model(provider, prompt),
             response=clean_text(json_text(output)),
             kind=SCORES_ONLY if output == "" else "text",
             source="promptfoo",
-            usage=_usage(row, response),
+            usage=None if usage == AnswerUsage() else usage,
             scores=MappingProxyType(scores),
             repeat=repeat,
             **_asked("" if asked is None else json_text(asked), where),
@@ -167,27 +175,27 @@ def _asked(raw: str, where: str) -> dict[str, Any]:
 
 def _test_key(row: Mapping[str, object]) -> tuple[str, str]:
     """The name of a test, by its description and variables; and its assertions."""
-    case = _mapping(row.get("testCase"))
-    declared, used = _mapping(case.get("vars")), _mapping(row.get("vars"))
+    case = mapping_of(row.get("testCase"))
+    declared, used = mapping_of(case.get("vars")), mapping_of(row.get("vars"))
     variables = {name: used.get(name, value) for name, value in declared.items()} or {
         name: value for name, value in used.items() if not str(name).startswith("_") and name != "sessionId"
     }
     if not variables and not case.get("description"):
-        variables = {"prompt": _mapping(row.get("prompt")).get("raw")}
+        variables = {"prompt": mapping_of(row.get("prompt")).get("raw")}
     named = json.dumps([case.get("description"), variables], sort_keys=True)
     return hashlib.sha256(named.encode()).hexdigest()[:32], json.dumps(case.get("assert"), sort_keys=True)
 
 
 def _scores(row: Mapping[str, Any], tally: Counter[str]) -> Iterator[tuple[str, float]]:
     """The score, whether the test was passed, and named scores; nothing where nothing was checked."""
-    graded = _mapping(row.get("gradingResult"))
+    graded = mapping_of(row.get("gradingResult"))
     if graded.get("reason") == _NO_ASSERTIONS and not row.get("namedScores"):
         return
     if row.get("failureReason") == _ERROR_CODE:
         tally[UNSCORED_NOTE] += 1
         return
     given = {"score": row.get("score"), "success": row.get("success")}
-    for name, value in {**_mapping(row.get("namedScores")), **given}.items():
+    for name, value in {**mapping_of(row.get("namedScores")), **given}.items():
         number = finite_number(value)
         if number is None:
             tally[UNSCORED_NOTE] += 1
@@ -195,22 +203,11 @@ def _scores(row: Mapping[str, Any], tally: Counter[str]) -> Iterator[tuple[str, 
             yield clean_text(str(name)), number
 
 
-def _usage(row: Mapping[str, Any], response: Mapping[str, Any]) -> AnswerUsage | None:
-    tokens = _mapping(response.get("tokenUsage"))
-    latency = None if response.get("cached") is True else finite_number(row.get("latencyMs"))
-    cost = finite_number(response.get("cost"))
-    usage = AnswerUsage(
-        input_tokens=_count(tokens.get("prompt")),
-        output_tokens=_count(tokens.get("completion")),
-        cost_usd=cost if cost is not None else finite_number(row.get("cost")),
-        latency_seconds=None if latency is None else latency / 1000,
-    )
-    return None if usage == AnswerUsage() else usage
-
-
 def _provider(row: Mapping[str, object], where: str) -> str:
     given = row.get("provider")
-    found = _mapping(given).get("label") or _mapping(given).get("id") if isinstance(given, Mapping) else given
+    found = (
+        mapping_of(given).get("label") or mapping_of(given).get("id") if isinstance(given, Mapping) else given
+    )
     if isinstance(found, str) and found:
         return clean_text(found)
     raise UnreadableFile(f"{where}: provider is missing; expected a result of promptfoo")
@@ -223,11 +220,3 @@ def _number(row: Mapping[str, object], name: str, where: str) -> int:
     raise UnreadableFile(
         f"{where}: {name} is {str(value)[:40]!r}; expected a number, as in results of promptfoo since 2024"
     )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -150,16 +150,13 @@ def passcode(
 def _entry_sentence(name: str, settings: ArenaSettings) -> str:
     if settings.visibility == "closed":
         return f"The arena {name} is closed: nobody may come in before its visibility is open."
+    members = f", members of {escape_controls(settings.entry_groups)}" if settings.entry_groups else ""
     return {
         "open": f"Everybody may come in to the arena {name}.",
         "invitation": f"Only people with an invitation link may come in to the arena {name}.",
         "passcode": f"Only people with the passcode may come in to the arena {name}.",
-        "sign-in": f"Only people who sign in may come in to the arena {name}{_groups(settings)}.",
+        "sign-in": f"Only people who sign in may come in to the arena {name}{members}.",
     }[settings.entry]
-
-
-def _groups(settings: ArenaSettings) -> str:
-    return f", members of {escape_controls(settings.entry_groups)}" if settings.entry_groups else ""
 
 
 def _state(one: Invitation) -> str:
@@ -242,11 +239,11 @@ def load_entrants(path: Path, environment: Environment) -> list[NewEntrant]:
     from tiltyard.arena.live.live_arena import read_entrants
     from tiltyard.arena.live.safety import MODERATION_VARIABLE
     from tiltyard.settings.environment import read_environment
-    from tiltyard.settings.live_models import load_live_models
+    from tiltyard.settings.live_models import LiveModels
 
     if not path.is_file():
         raise BadOption(f"{path}: file not found")
-    models = load_live_models(path)
+    models = LiveModels.load(path)
     known = read_environment(path.absolute().parent, variables=environment.variables)
     moderation = models.moderation
     checks = () if moderation is None else (moderation.endpoint, moderation.guard)

@@ -86,14 +86,19 @@ def database_command(
 class WaitNotice:
     """Prints one message to standard error if the database takes long to start."""
 
-    def __init__(self, after: float = 3.0) -> None:
+    def __init__(
+        self,
+        message: str = "Waiting for the database; after a crash it may need minutes to recover.",
+        after: float = 3.0,
+    ) -> None:
+        self._message = message
         self._after = after
         self._notified = False
 
     def __call__(self, seconds: float) -> None:
         if seconds > self._after and not self._notified:
             self._notified = True
-            typer.echo("Waiting for the database; after a crash it may need minutes to recover.", err=True)
+            typer.echo(self._message, err=True)
 
 
 @contextmanager

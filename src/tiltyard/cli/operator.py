@@ -21,7 +21,7 @@ from tiltyard.cli.database_options import (
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.arena.accounts import Accounts, OperatorGrants
+    from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.operators.operators import OperatorInvitation, OperatorRecord
     from tiltyard.postgres.connections import ConnectionPool
 
@@ -48,9 +48,11 @@ def list_() -> None:
 
     people, invitations = run_with_pool(reading)
     for one in people:
+        roles: list[str] = [] if one.grants.installation is None else [one.grants.installation]
+        roles += [f"{role} in {arena}" for arena, role in sorted(one.grants.arenas.items())]
         factor = "second factor" if one.second_factor else "no second factor"
         seen = "never signed in" if one.last_seen_at is None else f"last seen {moment_text(one.last_seen_at)}"
-        typer.echo(f"{escape_controls(one.name)}  {_roles(one.grants)}  {factor}  {seen}")
+        typer.echo(f"{escape_controls(one.name)}  {', '.join(roles) or 'no role'}  {factor}  {seen}")
     for each in invitations:
         where = "" if each.arena is None else f" in {each.arena}"
         typer.echo(
@@ -163,12 +165,6 @@ def sign_out(name: OperatorName) -> None:
     ended = run_with_pool(ending)
     sessions = "1 session" if ended == 1 else f"{ended:,} sessions"
     typer.echo(f"{escape_controls(name)} is signed out of {sessions}.")
-
-
-def _roles(grants: OperatorGrants) -> str:
-    parts: list[str] = [] if grants.installation is None else [grants.installation]
-    parts += [f"{role} in {arena}" for arena, role in sorted(grants.arenas.items())]
-    return ", ".join(parts) or "no role"
 
 
 @database_command(token_app, "create")

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli.database_options import Home, serving_environment
+from tiltyard.cli.database_options import Home, WaitNotice, serving_environment
 from tiltyard.errors import BadOption, MissingExtra
-from tiltyard.foundation.field_definitions import (
-    FieldDefinition,
-    definitions,
-)
+from tiltyard.foundation.field_definitions import FieldDefinition, definitions
 from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.serving_settings import ServingSettings
 
@@ -73,10 +70,7 @@ def serve(
     """Serve arenas: database, web processes and rater."""
     _check_installed()
     from tiltyard.settings.serving_settings import read_serving
-    from tiltyard.web.server.startup import (
-        prepare_server,
-        run_server,
-    )
+    from tiltyard.web.server.startup import prepare_server, run_server
 
     environment = serving_environment(home)
     settings = read_serving(environment.variables, **options)
@@ -92,7 +86,7 @@ def serve(
         return await prepare_server(url, environment, served, answers=answers, arena=arena, live=live)
 
     run_server(
-        environment, settings, prepare, _greet, as_user=as_user, on_wait=_waiting("starting PostgreSQL")
+        environment, settings, prepare, _greet, as_user=as_user, on_wait=WaitNotice("starting PostgreSQL …")
     )
     typer.echo("Stopped.")
 
@@ -151,19 +145,6 @@ def _warn(imported: ImportResult) -> None:
         typer.echo(f"Warning: {escape_controls(str(mention))}.")
     if imported.mentioned > len(imported.mentions):
         typer.echo(f"Warning: {imported.mentioned - len(imported.mentions):,} more responses do so too.")
-
-
-def _waiting(what: str) -> Callable[[float], None]:
-    """Print one message if it takes longer than three seconds."""
-    said = False
-
-    def waiting(seconds: float) -> None:
-        nonlocal said
-        if seconds > 3 and not said:
-            said = True
-            typer.echo(f"{what} …", err=True)
-
-    return waiting
 
 
 def _check_installed() -> None:

@@ -349,11 +349,6 @@ class LiveModels(ConfigFile):
         return self
 
 
-def load_live_models(path: Path) -> LiveModels:
-    """Read a file of live models; raises `BadConfig` if it is invalid."""
-    return LiveModels.load(path)
-
-
 def _price(model: LiveModel, prices: PriceBook) -> Price | None:
     """The stated price; else that of the price list at this address; else unknown."""
     if model.price is not None:

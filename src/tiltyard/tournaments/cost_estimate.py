@@ -464,19 +464,16 @@ def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[s
             if interval is None or not widths:
                 continue
             if interval["clusters"] == "prompt" and interval["n_clusters"] > 1:
-                forecast[name] = _carried(sum(widths) / len(widths), interval["n_clusters"], planned.prompts)
+                then = interval["n_clusters"]
+                half_width = scale_pilot_width(sum(widths) / len(widths), then, planned.prompts)
+                forecast[name] = {
+                    "pilot_prompts": then,
+                    "half_width": half_width,
+                    "detectable": detectable_difference(2.0**0.5 * half_width, planned.prompts),
+                }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BrokenArtifact(f"{path}: not the ratings of a tournament") from None
     return forecast
-
-
-def _carried(width: float, then: int, now: int) -> PilotForecast:
-    half_width = scale_pilot_width(width, then, now)
-    return {
-        "pilot_prompts": then,
-        "half_width": half_width,
-        "detectable": detectable_difference(2.0**0.5 * half_width, now),
-    }
 
 
 def _groups(path: Path) -> dict[str, Any]:

@@ -67,12 +67,8 @@ class JudgingProgress:
     def _tell_begin(self, out: Path, resumed: bool) -> None:
         verb = "Resuming" if resumed else "Writing to"
         place = escape_controls(str(out))
-        typer.echo(f"{verb} {place}: {self._total:,} calls to make{self._limit()}.", err=True)
-
-    def _limit(self) -> str:
-        if self._cap is None:
-            return ""
-        return f", {_dollars(self._spent)} of {_dollars(self._cap)} spent"
+        limit = "" if self._cap is None else f", {_dollars(self._spent)} of {_dollars(self._cap)} spent"
+        typer.echo(f"{verb} {place}: {self._total:,} calls to make{limit}.", err=True)
 
     def tick(self, progress: RunProgress) -> None:
         # A reply that could not be parsed is retried once and then counts twice: cap the count at the total.

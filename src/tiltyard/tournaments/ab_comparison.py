@@ -341,8 +341,14 @@ def drop_other_prompts(
     """Leave out samples that have one id and two prompts; if these are most, the files are of different tasks."""
     a, b = ({one.prompt_id: one for one in side if one.prompt} for side in (first, second))
     shared = [name for name in a if name in b]
-    other = [name for name in shared if _asks_otherwise(a[name], b[name])]
-    if not other or _is_edited([(a[name], b[name]) for name in other]):
+    other = [
+        name
+        for name in shared
+        if a[name].prompt.strip() != b[name].prompt.strip() and a[name].source not in _DATA_SOURCES
+    ]
+    # The prompts of the same samples were edited if all targets are known, various and the same.
+    known = all(a[name].gold is not None and a[name].gold == b[name].gold for name in other)
+    if not other or (known and len({a[name].gold for name in other}) > 1):
         return list(first), list(second)
     if 2 * len(other) > len(shared):
         texts = " and ".join(repr(side[other[0]].prompt[:_SHOWN_CHARACTERS]) for side in (a, b))
@@ -355,17 +361,6 @@ def drop_other_prompts(
     dropped = frozenset(other)
     left, right = ([one for one in side if one.prompt_id not in dropped] for side in (first, second))
     return left, right
-
-
-def _asks_otherwise(a: Answer, b: Answer) -> bool:
-    return a.prompt.strip() != b.prompt.strip() and a.source not in _DATA_SOURCES
-
-
-def _is_edited(pairs: Sequence[tuple[Answer, Answer]]) -> bool:
-    """Whether the prompts of the same samples were edited: all targets are known, various and the same."""
-    return (
-        all(a.gold is not None and a.gold == b.gold for a, b in pairs) and len({a.gold for a, _ in pairs}) > 1
-    )
 
 
 def choose_score(known: Collection[str], wanted: str | None) -> str:

@@ -255,13 +255,10 @@ class _Worst:
             self.dearest = self.twice = None
             return
         self.dearest = max(self.dearest or 0, request.worst)
-        self.twice = _sum(self.twice, request.worst + (_again(request, seat) or 0))
-
-
-def _again(request: JudgeRequest, seat: JudgeSetup) -> int | None:
-    """The worst-case cost of retrying a truncated reply."""
-    limit = seat.limits.next_limit([QuestionState.TRUNCATED], seat.settings.max_tokens, request.size)
-    return 0 if limit is None else seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
+        # What retrying a truncated reply costs at worst.
+        limit = seat.limits.next_limit([QuestionState.TRUNCATED], seat.settings.max_tokens, request.size)
+        again = limit and seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
+        self.twice = _sum(self.twice, request.worst + (again or 0))
 
 
 def estimate_plan(

@@ -107,21 +107,17 @@ def test_conversations_and_prompts_are_written_and_what_is_left_out_is_said(data
     wrote = run("arena", "conversations", "arena", "--out", str(out))
     assert wrote.out == f"Wrote 2 turns of 1 battles to {out}. Battles left out: 1 with private data.\n"
     assert pq.read_table(out).column("prompt").to_pylist() == ["What is this?", "And that?"]
-    named = [
+    named = []
+    for _ in range(2):
         run(
             "arena",
             "conversations",
             "arena",
             "--out",
-            str(out),
-            "--exact",
-            "--release",
-            "one",
-            "--with-flagged",
+            out,
+            *["--exact", "--release", "one", "--with-flagged"],
         )
-        and pq.read_table(out).column("voter").to_pylist()
-        for _ in range(2)
-    ]
+        named.append(pq.read_table(out).column("voter").to_pylist())
     assert named[0] == named[1]
     assert len(named[0]) == 3
     prompts = tmp_path / "prompts.jsonl"

@@ -14,7 +14,7 @@ from tiltyard.arena.operators.panels import find_panel
 from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 RATERS = ("Ada", "Ben", "Cleo")
-OPEN = (
+OPEN = [
     "arena",
     "panel",
     "open",
@@ -24,7 +24,7 @@ OPEN = (
     "https://arena.example.org",
     "--seed",
     "3",
-)
+]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from support.live_arenas import answers_file, made_arena
 from support.served import make_token, served
-from tiltyard.settings.arena_judges import ArenaJudges, JudgeRound, load_arena_judges, load_judge_rounds
+from tiltyard.settings.arena_judges import ArenaJudges, JudgeRound, load_judge_rounds
 from tiltyard.settings.prices import open_prices
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,7 +41,7 @@ def test_the_configurations_of_judges_are_valid(tmp_path: Path):
         if block.startswith("rounds:"):
             assert load_judge_rounds(path)[0].matchups == 50
         else:
-            config = load_arena_judges(path)
+            config = ArenaJudges.load(path)
             prices = open_prices(config.prices)
             for judge in config.complete():
                 assert prices.price(judge.provider, judge.model, judge.base_url) is not None

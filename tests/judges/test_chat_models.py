@@ -6,15 +6,18 @@ import asyncio
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from support.faulty_upstream import faulty_upstream
-from tiltyard.errors import BadConfig
-from tiltyard.judges.chat_models import open_chat_model
+from tiltyard.errors import BadConfig, ProviderFault, StreamBroken
+from tiltyard.judges.chat_models import EntrantHealth, HealthPolicy, describe_problem, open_chat_model
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamTimeouts
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.live_models import load_live_models
+from tiltyard.settings.live_models import LiveModels
 
 TEXT = """\
 models:
@@ -26,7 +29,7 @@ models:
 def entrants(folder, more="maker: x"):
     path = folder / "models.yaml"
     path.write_text(TEXT % more)
-    return load_live_models(path).entrants()
+    return LiveModels.load(path).entrants()
 
 
 async def test_a_model_is_opened_with_its_parameters(tmp_path):
@@ -77,8 +80,8 @@ sys.modules["aiohttp"] = None
 from tiltyard.errors import MissingExtra
 from tiltyard.judges.chat_models import open_chat_model
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.live_models import load_live_models
-entrant = load_live_models(Path("models.yaml")).entrants()[0]
+from tiltyard.settings.live_models import LiveModels
+entrant = LiveModels.load(Path("models.yaml")).entrants()[0]
 try:
     open_chat_model(entrant, Environment(Path(), None, {}))
 except MissingExtra as error:
@@ -88,3 +91,163 @@ except MissingExtra as error:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (ran.stdout, ran.stderr) == ("judges\n", "")
+
+
+# Models that fail are rested, tried again, and come back.
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+POLICY = HealthPolicy(failures=3, first_rest_seconds=30, longest_rest_seconds=100, trial_seconds=60)
+DOWN = ProviderFault("openai at http://10.0.0.7: connection failed", retryable=True)
+
+
+def at(seconds):
+    return START + timedelta(seconds=seconds)
+
+
+def failed(times, health=None, now=0, fault=DOWN):
+    health = health or EntrantHealth()
+    for _ in range(times):
+        health = health.started(at(now), POLICY).failed(fault, at(now), POLICY)
+    return health
+
+
+def test_a_new_model_is_well():
+    assert EntrantHealth().available(START, POLICY)
+    assert EntrantHealth().started(START, POLICY) == EntrantHealth()
+
+
+def test_consecutive_failures_rest_it_until_a_time():
+    health = failed(2)
+    assert health.available(at(0), POLICY)
+    assert (health.state, health.problem) == ("well", "its server could not be reached")
+    health = failed(1, health, now=1)
+    assert (health.state, health.since, health.failures, health.until) == ("rested", at(1), 3, at(31))
+    assert not health.available(at(30.9), POLICY)
+    assert health.available(at(31), POLICY)
+
+
+def test_one_call_tries_it_again():
+    health = failed(3).started(at(30), POLICY)
+    assert health.state == "trial"
+    assert not health.available(at(30), POLICY), "one call at a time"
+
+
+def test_rests_grow_up_to_the_longest():
+    health, now, rests = failed(3), 0, []
+    for _ in range(4):
+        until = (health.until - START).total_seconds()
+        rests.append(until - now)
+        now = until
+        health = failed(1, health, now)
+    assert rests == [30, 60, 100, 100]
+
+
+def test_calls_that_were_under_way_do_not_prolong_the_rest():
+    health = EntrantHealth()
+    for second in range(10):
+        health = health.failed(DOWN, at(second), POLICY)
+    assert (health.until, health.failures) == (at(2 + 30), 10)
+
+
+def test_a_failure_that_all_calls_share_rests_it_at_once():
+    assert failed(1, fault=ProviderFault("no key", status=401, fatal=True)).state == "rested"
+
+
+def test_it_rests_as_long_as_its_provider_asks_within_the_longest():
+    assert failed(3, fault=ProviderFault("", status=429, retry_after=45)).until == at(45)
+    assert failed(3, fault=ProviderFault("", status=429, retry_after=4500)).until == at(100)
+
+
+def test_a_trial_that_was_stopped_allows_another():
+    health = failed(3).started(at(40), POLICY).stopped(at(41))
+    assert health.state == "rested"
+    assert health.available(at(41), POLICY)
+
+
+def test_a_call_that_is_stopped_otherwise_says_nothing():
+    assert failed(2).stopped(at(1)) == failed(2)
+    assert failed(3).stopped(at(1)) == failed(3)
+
+
+def test_a_trial_of_which_nothing_is_heard_is_forgotten():
+    health = failed(3).started(at(30), POLICY)
+    assert not health.available(at(89), POLICY)
+    assert health.available(at(90), POLICY)
+    assert health.started(at(90), POLICY).since == at(90)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (DOWN, "its server could not be reached"),
+        (
+            ProviderFault("", retryable=True, billed=True),
+            "it did not answer in time, or the connection was lost",
+        ),
+        (ProviderFault(""), "it could not be asked"),
+        (ProviderFault("", status=429, throttled=True), "its provider asks for fewer calls"),
+        (ProviderFault("", status=500, retryable=True), "its server failed with status 500"),
+        (ProviderFault("", status=400), "its server rejected the request with status 400"),
+        (ProviderFault("", status=401), "its key was refused"),
+        (ProviderFault("", status=402), "its account has no credit"),
+        (ProviderFault("", status=404), "its address or its model does not exist"),
+        (ProviderFault("", status=200), "its answer could not be read"),
+        (StreamBroken("", status=529, throttled=True), "an answer broke off"),
+    ],
+)
+def test_problems_are_told_in_our_own_words(fault, words):
+    fault.said = "<script>gpt-9 says no"
+    assert describe_problem(fault) == words
+
+
+class Health(RuleBasedStateMachine):
+    """Whatever happens, and in whatever order. A success makes it well."""
+
+    def __init__(self):
+        super().__init__()
+        self.now, self.health, self.calls = 0, EntrantHealth(), 0
+
+    @rule(seconds=st.integers(0, 130))
+    def wait(self, seconds):
+        self.now += seconds
+
+    @rule()
+    def ask(self):
+        if self.health.available(at(self.now), POLICY):
+            before = self.health.state
+            self.health = self.health.started(at(self.now), POLICY)
+            assert (before == "well") == self.health.available(at(self.now), POLICY), "one trial at a time"
+            self.calls += 1
+
+    @rule()
+    def succeed(self):
+        if self.calls:
+            self.calls -= 1
+            self.health = EntrantHealth()
+
+    @rule(fatal=st.booleans(), wait=st.one_of(st.none(), st.floats(0, 1000)))
+    def fail(self, fatal, wait):
+        if self.calls:
+            self.calls -= 1
+            fault = ProviderFault("", fatal=fatal, retry_after=wait)
+            self.health = self.health.failed(fault, at(self.now), POLICY)
+
+    @rule()
+    def stop(self):
+        if self.calls:
+            self.calls -= 1
+            self.health = self.health.stopped(at(self.now))
+
+    @invariant()
+    def coherent(self):
+        health = self.health
+        assert (health.state == "well") == (health.until is None)
+        assert (health.problem is None) == (health.failures == 0)
+        longest = POLICY.longest_rest_seconds + POLICY.trial_seconds
+        assert health.available(at(self.now + longest), POLICY), "it is always tried again"
+        if health.state == "well":
+            assert health.failures < POLICY.failures
+
+
+TestHealth = Health.TestCase

@@ -287,29 +287,16 @@ async def test_whoever_waits_hears_why_but_only_after_the_calls_under_way_have_c
         await asyncio.wait_for(gate.enter(), 5)
 
 
-def test_nobody_there_is_said_after_some_calls_but_not_once_somebody_was() -> None:
+@pytest.mark.parametrize(("billed", "calls"), [(False, 32), (True, 16)], ids=["nobody there", "lost replies"])
+def test_calls_without_an_answer_are_given_up_but_not_once_one_arrived(billed: bool, calls: int) -> None:
     gate = ConcurrencyLimiter(4)
-    for _ in range(31):
-        gate.tell(fault(None))
+    for _ in range(calls - 1):
+        gate.tell(fault(None, billed=billed))
     assert not is_closed(gate)
-    gate.tell(fault(None))
+    gate.tell(fault(None, billed=billed))
     assert is_closed(gate)
     lively = ConcurrencyLimiter(4)
     lively.tell(None)
     for _ in range(100):
-        lively.tell(fault(None))
-    assert not is_closed(lively)
-
-
-def test_lost_replies_are_given_up_soon_but_not_once_one_arrived() -> None:
-    gate = ConcurrencyLimiter(4)
-    for _ in range(15):
-        gate.tell(fault(None, billed=True))
-    assert not is_closed(gate)
-    gate.tell(fault(None, billed=True))
-    assert is_closed(gate)
-    lively = ConcurrencyLimiter(4)
-    lively.tell(None)
-    for _ in range(100):
-        lively.tell(fault(None, billed=True))
+        lively.tell(fault(None, billed=billed))
     assert not is_closed(lively)

@@ -38,16 +38,6 @@ async def test_every_request_is_paid_once_and_never_again(kind: str, file: str) 
         assert sum(cost for _, cost in judge.heard) == server.paid
 
 
-@both
-async def test_another_run_finds_the_replies(kind: str, file: str) -> None:
-    async with billed() as server, asker(server, kind, file) as judge:
-        assert await judge.live().ask(judge.requests(5), judge.caller()) == {"ok": 5}
-        judge.run = "another"
-        await judge.books.run(Ledger.open_run, "another", "plan", 0)
-        assert await judge.live().ask(judge.requests(6), judge.caller()) == {"ok": 5, "unasked": 1}
-        assert server.calls == 5
-
-
 @pytest.mark.parametrize("concurrency", [1, 4, 16])
 async def test_a_match_is_begun_only_if_the_budget_covers_both_orders(concurrency: int, file: str) -> None:
     async with billed(latency=0.002) as server, asker(server, KINDS[0], file) as judge:
@@ -184,25 +174,14 @@ async def paused_until(judge: Asker, after: float) -> float:
     return paused
 
 
-def shared_gate(judge: Asker, **given) -> ConcurrencyLimiter:
+def shared_gate(judge: Asker) -> ConcurrencyLimiter:
     async def permits(count: int, interval: float) -> tuple[float, float]:
         return await judge.books.run(Ledger.take_permits, "key", count, interval)
 
     async def pause(until: float) -> None:
         await judge.books.run(Ledger.pause, "key", until)
 
-    return ConcurrencyLimiter(8, permits=permits, pause=pause, **given)
-
-
-async def test_calls_keep_the_rate_that_two_gates_share(file: str) -> None:
-    async with billed() as server, asker(server, "openai", file) as judge:
-        callers = [judge.caller(gate=shared_gate(judge, per_minute=6000.0)) for _ in range(2)]
-        began = time.time()
-        await asyncio.gather(
-            *(judge.live().ask(judge.requests(10, about=str(n)), callers[n]) for n in range(2))
-        )
-        left = sorted(row.started_at for row in await judge.attempts())
-        assert all(at - began >= number * 0.01 - 0.002 for number, at in enumerate(left))
+    return ConcurrencyLimiter(8, permits=permits, pause=pause)
 
 
 async def test_concurrency_is_kept_and_halved_when_the_provider_asks_for_it(file: str) -> None:

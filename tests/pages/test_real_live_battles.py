@@ -32,7 +32,7 @@ from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.live.entrant_pool import open_entrant
 from tiltyard.arena.live.live_arena import live_settings, make_live_arena, read_entrants
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.settings.live_models import load_live_models
+from tiltyard.settings.live_models import LiveModels
 
 pytestmark = [pytest.mark.slow, needs_bundle]
 
@@ -161,7 +161,7 @@ def _make_arena(database: str, folder: Path, models: Path) -> int:
     async def making() -> None:
         async with open_pool(database, most=2) as pool:
             blobs = BlobStore(pool, FolderStorage(folder))
-            entrants = read_entrants(load_live_models(models))
+            entrants = read_entrants(LiveModels.load(models))
             await make_live_arena(pool, blobs, "live", entrants, settings=settings)
 
     asyncio.run(making())

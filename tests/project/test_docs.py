@@ -134,7 +134,7 @@ def test_configurations_in_the_docs_are_valid(name, block, tmp_path):
     found = parse_yaml(block, name).value
     if isinstance(found.get("models"), list):
         path.write_text(block, encoding="utf-8")
-        assert live_models.load_live_models(path).entrants()
+        assert live_models.LiveModels.load(path).entrants()
     elif "models" in found:
         path.write_text(block, encoding="utf-8")
         assert open_prices(path.name, tmp_path).own

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 from tiltyard.core.judging.question import VERDICT_SCHEMA, ChatPrompt
@@ -55,3 +56,14 @@ async def ended(provider: Provider, batch: str) -> BatchStatus:
 
 async def entries(provider: Provider, batch: str) -> list[BatchEntry]:
     return [entry async for entry in provider.results(batch)]
+
+
+@cache
+def anthropic() -> Provider:
+    """Opened by the first test that needs it: its library takes seconds to load."""
+    return open_provider("anthropic", "http://127.0.0.1:9", None)
+
+
+@cache
+def openai() -> Provider:
+    return open_provider("openai", "http://127.0.0.1:9/v1", None)

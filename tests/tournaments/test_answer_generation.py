@@ -100,25 +100,13 @@ def test_what_an_answers_file_holds_is_not_asked_for(tmp_path, billed):
     arranged.done("plan", arranged.config)
 
 
-@pytest.mark.slow(but="half a line")
-@pytest.mark.parametrize("cut", [1, 30, 400], ids=["newline", "half a line", "many lines"])
-def test_half_a_line_at_the_end_is_taken_off_and_written_again_for_nothing(tmp_path, billed, cut):
+def test_half_a_line_at_the_end_is_taken_off_and_written_again_for_nothing(tmp_path, billed):
     arranged = generating(tmp_path, billed.server, models=("a",))
     arranged.done("generate", arranged.config)
     path = tmp_path / "responses" / "responses_a.jsonl"
     whole = path.read_bytes()
-    path.write_bytes(whole[:-cut])
-    arranged.done("generate", arranged.config)
-    assert path.read_bytes() == whole
-    assert billed.since() == 6
-
-
-def test_half_of_the_first_line_is_taken_off_too(tmp_path, billed):
-    arranged = generating(tmp_path, billed.server, models=("a",))
-    arranged.done("generate", arranged.config)
-    path = tmp_path / "responses" / "responses_a.jsonl"
-    whole = path.read_bytes()
-    for left in (b'{"entrant_id": "a", "prom', b""):
+    # A newline, half a line, many lines, half of the first line, and everything.
+    for left in (whole[:-1], whole[:-30], whole[:-400], b'{"entrant_id": "a", "prom', b""):
         path.write_bytes(left)
         arranged.done("generate", arranged.config)
         assert path.read_bytes() == whole
@@ -263,15 +251,6 @@ def test_a_provider_that_is_down_is_told_of(tmp_path, billed):
     assert billed.since() == 12
 
 
-def test_a_wrong_key_is_named(tmp_path):
-    with paid_llm(key="right") as server:
-        arranged = author(generating(tmp_path, server, prompts=40), api_key_env="MY_KEY")
-        arranged.environment = {"MY_KEY": "wrong"}
-        ran = arranged.call("generate", arranged.config)
-        assert ran.code == 3
-        assert "missing or wrong" in ran.err
-
-
 def test_what_a_configuration_must_say(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge())
     ran = arranged.call("generate", arranged.config)
@@ -290,26 +269,6 @@ def test_two_entrants_that_are_the_same_model_are_asked_once(tmp_path, billed):
     assert [row["response_text"] for row in responses(arranged, "a")] == [
         row["response_text"] for row in responses(arranged, "b")
     ]
-
-
-def test_a_longer_bank_asks_for_what_is_new(tmp_path, billed):
-    arranged = generating(tmp_path, billed.server, models=("a",))
-    bank = read_lines(tmp_path / "prompts.jsonl")
-    write_lines(tmp_path / "prompts.jsonl", bank[:4])
-    arranged.done("generate", arranged.config)
-    write_lines(tmp_path / "prompts.jsonl", bank)
-    ran = arranged.done("generate", arranged.config)
-    assert "a: 4 existing, 2 written." in ran.out
-    assert billed.since() == 6
-
-
-def test_odd_texts_come_back_as_they_were(tmp_path, billed):
-    arranged = generating(tmp_path, billed.server, models=("a",))
-    rows = read_lines(tmp_path / "prompts.jsonl")
-    rows[0]["text"] = "a null: \x00, an emoji: \U0001f600, two lines:\n\u2028end"
-    write_lines(tmp_path / "prompts.jsonl", rows)
-    arranged.done("generate", arranged.config)
-    assert len(responses(arranged, "a")) == 6
 
 
 def test_names_with_slashes_have_files_too(tmp_path, billed):

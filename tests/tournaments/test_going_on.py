@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 
 import pytest
 
-from support.arranged import arrange, read_lines, write_lines
+from support.arranged import arrange, read_lines, wait_for, write_lines
 from support.servers.paid_llm import paid_llm
 from tiltyard.files.parquet_tables import read_columns
 
@@ -110,10 +109,7 @@ def test_an_interrupt_ends_with_one_line_and_can_be_gone_on_with(tmp_path, batch
         judge = {"provider": "openai", "base_url": server.openai, "concurrency": 4, "batch": batch}
         arranged = arrange(tmp_path, prompts=4, dimensions=1, judge=judge, shard_size=20)
         process = arranged.piped("run", arranged.config)
-        end = time.monotonic() + 120
-        while not server.tally()["batches" if batch else "paid_calls"]:
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        wait_for(lambda: server.tally()["batches" if batch else "paid_calls"])
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=120)
         server.change(latency=0.0)

@@ -379,6 +379,46 @@ def test_another_provider_on_the_command_line_does_not_get_the_files_address_and
     assert "variable ANTHROPIC_API_KEY" in ran.err
 
 
+def generating(yard, server, judge=None, **fields):
+    """A placement of four battles whose new model answers by the server."""
+    author = {"provider": "openai", "base_url": server.openai, "model": "author", **fields}
+    sections = settings(server, generate=author)
+    sections["judge"] |= judge or {}
+    sections["prices"] |= {"ramble": PRICES}
+    (yard.folder / "place.yaml").write_text(yaml.safe_dump(sections))
+    write_lines(yard.folder / "human.jsonl", human(4, OPPONENTS[:2]))
+    return yard
+
+
+def test_a_placement_that_rates_no_judged_battle_ends_with_code_3(yard, billed):
+    """The human battles are rated all the same, and say nothing of the new model."""
+    generating(yard, billed.server, {"headline_model": "ramble", "form": "schema"})
+    ran = place(yard, "--config", "place.yaml", "--n", 2)
+    assert ran.code == 3
+    assert "No battle was rated" in ran.err
+    assert "use another reply" in ran.err
+
+
+@pytest.mark.slow
+def test_a_placement_with_cut_off_answers_is_written_and_ends_with_code_3(yard, billed):
+    ran = place(generating(yard, billed.server, max_tokens=3), "--config", "place.yaml")
+    assert ran.code == 3
+    assert "max_tokens (3 now)" in ran.err
+    assert "No battle was rated" not in ran.err
+    findings = [one["name"] for one in yard.document("diagnostics.json")["findings"]]
+    assert findings.count("truncated-answers") == 1
+    yard.done("verify", "out")
+
+
+def test_a_placement_whose_model_answers_nothing_ends_with_code_3(yard, billed):
+    generating(yard, billed.server, base_url="http://127.0.0.1:9/v1", retries=0)
+    ran = place(yard, "--config", "place.yaml")
+    assert ran.code == 3
+    assert "connection failed" in ran.err
+    assert "Nothing was judged" in ran.err
+    assert not (yard.folder / "out").exists()
+
+
 def test_a_hostile_name_makes_a_harmless_folder():
     for model in ("../../etc/passwd", "a/b\\c", "\x1b[31mred", "x" * 300, "..", "日本"):
         folder = new_folder(model)

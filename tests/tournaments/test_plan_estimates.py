@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -237,12 +236,3 @@ def test_a_question_that_was_answered_badly_once_is_to_be_asked_once_more(tmp_pa
 def test_a_plan_of_one_prompt_says_that_nothing_can_be_expected(tmp_path):
     arranged = arrange(tmp_path, prompts=1, judge=NOWHERE)
     assert "cannot be estimated" in flat(arranged.done("plan", arranged.config))
-
-
-def test_a_longer_plan_expects_narrower_intervals(tmp_path):
-    arranged = arrange(tmp_path, prompts=40, judge=NOWHERE)
-    wide = estimate_plan(arranged.prepared(limit_pairs=15).plan, None).expectation
-    narrow = estimate_plan(arranged.prepared().plan, None).expectation
-    assert narrow.half_width < wide.half_width
-    assert narrow.detectable < wide.detectable
-    assert replace(narrow) == narrow

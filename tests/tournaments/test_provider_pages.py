@@ -17,7 +17,7 @@ from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.judge_setup import open_judge, open_judges
-from tiltyard.settings.arena_judges import load_arena_judges
+from tiltyard.settings.arena_judges import ArenaJudges
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.model_endpoints import PROVIDERS
 from tiltyard.settings.prices import open_prices
@@ -120,7 +120,7 @@ def test_a_block_serves_judges_of_arenas_too(tmp_path):
     block = {name: value for name, value in BLOCKS["Another gateway"].items() if name != "pilot_model"}
     (tmp_path / "judge.yaml").write_text(yaml.safe_dump({"judges": [{**block, "model": "my-judge"}]}))
     with stand_in("Another gateway", SECRET) as server:
-        (settings,) = load_arena_judges(tmp_path / "judge.yaml").complete()
+        (settings,) = ArenaJudges.load(tmp_path / "judge.yaml").complete()
         at = replace(settings, base_url=f"{server.url}/team")
         environment = read_environment(variables={"GATEWAY_KEY": SECRET})
         seat = open_judge(at, environment, open_prices(None, tmp_path))

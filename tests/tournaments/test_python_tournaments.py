@@ -1,4 +1,4 @@
-"""Tournaments from Python: the same numbers as the folder of the command."""
+"""Tournaments and comparisons from Python: the same numbers as the folder of the command."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 import tiltyard
 from support.arranged import Arranged, arrange
+from support.command import run
+from tiltyard.errors import BadOption
 
 PRICES = {"likes-fine": {"input": 3, "output": 15}}
 
@@ -142,3 +144,56 @@ def test_importing_a_module_of_the_package_hides_nothing():
 
     with pytest.raises(tiltyard.TiltyardError, match="needs either"):
         tiltyard.tournament()
+
+
+# Comparisons.
+
+
+def scored(model, *scores, response="Reply"):
+    return [
+        {
+            "prompt_id": f"q{k}",
+            "prompt": f"Question {k}?",
+            "model": model,
+            "response": response,
+            "scores": {"acc": score},
+        }
+        for k, score in enumerate(scores)
+    ]
+
+
+def test_rows_are_answers():
+    found = tiltyard.ab(scored("old", *[0.0, 1.0] * 20), scored("new", *[1.0] * 40))
+    assert (found.decision, found.compared) == ("better", 40)
+
+
+def test_what_is_no_answer_is_named():
+    with pytest.raises(BadOption, match="answer 2"):
+        tiltyard.ab([scored("old", 1.0)[0], 7], scored("new", 1.0))
+
+
+def test_a_judge_may_be_its_settings_and_its_folder_is_verified(home, billed):
+    judge = {"model": "likes-fine", "base_url": billed.server.openai, "max_tokens": 512}
+    prices = {"likes-fine": {"input": 3, "output": 15}}
+    sides = scored("old", *[0.0] * 40), scored("new", *[0.0] * 40, response="Reply fine")
+    found = tiltyard.ab(*sides, judge=judge, prices=prices, budget_usd=5.0)
+    assert found.decision == "better"
+    assert found.details["spent"].startswith("$")
+    (folder,) = (home / "runs").iterdir()
+    assert "max_tokens: 512" in (folder / "tournament.yaml").read_text()
+    # The folder that `ab` names will do: the run is inside.
+    assert run("verify", folder).code == 0
+    assert "Reply fine" in run("read", folder).out
+    assert tiltyard.verify(folder).passed
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"bugdet_usd": 1.0}, "ab has no option 'bugdet_usd'; did you mean budget_usd?"),
+        ({"judgee": "x"}, "ab has no option 'judgee'; it has"),
+    ],
+)
+def test_a_mistyped_option_is_refused(options, said):
+    with pytest.raises(BadOption, match=said):
+        tiltyard.ab(scored("old", 1.0), scored("new", 1.0), **options)

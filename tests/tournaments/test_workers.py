@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import ExitStack
 
 import pytest
 
-from support.arranged import arrange
+from support.arranged import arrange, wait_for
 from support.postgres_servers import postgres
 from support.servers.paid_llm import paid_llm
 from tiltyard.files.parquet_tables import read_columns
@@ -19,13 +18,6 @@ from tiltyard.files.parquet_tables import read_columns
 def database(request):
     with ExitStack() as stack:
         yield {} if request.param == "sqlite" else {"DATABASE_URL": stack.enter_context(postgres())}
-
-
-def wait_for(condition, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from tiltyard.cli import (
     serve,
     simulate,
 )
+from tiltyard.cli.database_options import database_command
 from tiltyard.cli.options import JUDGE_UNUSABLE_EXIT_CODE
 from tiltyard.cli.progress import show_fetches
 from tiltyard.errors import JudgeUnusable, TiltyardError
@@ -90,11 +91,11 @@ app.command("simulate")(simulate.simulate)
 app.command("serve")(serve.serve)
 app.add_typer(demo.app, name="demo")
 app.add_typer(arena.app, name="arena")
-arena.app.command("backup")(maintenance.backup)
-arena.app.command("restore")(maintenance.restore)
-arena.app.command("migrate")(maintenance.migrate)
-arena.app.command("upgrade-database")(maintenance.upgrade_database)
-arena.app.command("doctor")(maintenance.doctor)
+database_command(arena.app, "backup")(maintenance.backup)
+database_command(arena.app, "restore")(maintenance.restore)
+database_command(arena.app, "migrate", first=True)(maintenance.migrate)
+database_command(arena.app, "upgrade-database")(maintenance.upgrade_database)
+database_command(arena.app, "doctor")(maintenance.doctor)
 arena.app.command("probe")(maintenance.probe)
 arena.app.command("judge")(judge.judge)
 arena.app.add_typer(operator.app, name="operator")

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tiltyard.cli.database_options import (
-    AsUser,
     BaseUrl,
-    Home,
     database,
+    database_command,
     link_address,
     moment_text,
     parse_duration,
@@ -43,7 +42,7 @@ app = typer.Typer(
 Name = Annotated[str, typer.Argument(help="Name of the arena.")]
 
 
-@app.command("entry")
+@database_command(app, "entry")
 def entry(
     name: Name,
     who: Annotated[str, typer.Argument(metavar="WHO", help="open, invitation, passcode or sign-in.")],
@@ -51,8 +50,6 @@ def entry(
         list[str] | None,
         typer.Option(help="With sign-in: only members of this group. Repeat it for several groups."),
     ] = None,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Say who may come in to an arena."""
     from tiltyard.arena.operators.arena_changes import change_settings
@@ -62,23 +59,17 @@ def entry(
         raise BadOption(f"--group is for sign-in; people come in to the arena {name} by {who}")
     if any("," in one or not one.strip() for one in group or ()):
         raise BadOption("--group must be the name of a group, without commas; repeat it for several groups")
-    arena = run_with_pool(
-        home,
-        as_user,
-        lambda pool: change_settings(pool, name, changed, actor="cli"),
-    )
+    arena = run_with_pool(lambda pool: change_settings(pool, name, changed, actor="cli"))
     typer.echo(_entry_sentence(name, arena.settings) + " Running servers follow within five seconds.")
 
 
-@app.command("invite")
+@database_command(app, "invite")
 def invite(
     name: Name,
     batch: Annotated[str, typer.Option(help="Whom the link is for; only operators see it.")],
     uses: Annotated[int, typer.Option(min=1, help="How many people it lets in.")] = 1,
     expires: Annotated[str, typer.Option(metavar="TIME", help="How long: 14d, 12h or 30m.")] = "14d",
     base_url: BaseUrl = None,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Make an invitation link and print it. It is not shown again."""
     from tiltyard.arena.content.arenas import read_arena
@@ -86,7 +77,7 @@ def invite(
     from tiltyard.arena.operators.invitations import invite as make_invitation
     from tiltyard.settings.serving_settings import read_serving
 
-    environment = serving_environment(home)
+    environment = serving_environment()
     settings = read_serving(environment.variables, base_url=base_url)
     terms = InvitationTerms(batch, uses, parse_duration(expires))
 
@@ -94,7 +85,7 @@ def invite(
         code, made = await make_invitation(pool, name, terms, shard=settings.shard, actor="cli")
         return code, made, (await read_arena(pool, name)).settings
 
-    code, made, now = run_with_pool(home, as_user, making)
+    code, made, now = run_with_pool(making)
     typer.echo(f"{link_address(environment, base_url)}/join/{code}")
     people = "1 person" if uses == 1 else f"{uses:,} people"
     typer.echo(
@@ -109,12 +100,12 @@ def invite(
         )
 
 
-@app.command("invitations")
-def invitations(name: Name, home: Home = None, as_user: AsUser = None) -> None:
+@database_command(app, "invitations")
+def invitations(name: Name) -> None:
     """List all invitations, including revoked ones."""
     from tiltyard.arena.operators.invitations import list_invitations
 
-    found = run_with_pool(home, as_user, lambda pool: list_invitations(pool, name))
+    found = run_with_pool(lambda pool: list_invitations(pool, name))
     for one in found:
         most = "" if one.uses_allowed is None else f" of {one.uses_allowed:,}"
         typer.echo(
@@ -122,20 +113,18 @@ def invitations(name: Name, home: Home = None, as_user: AsUser = None) -> None:
         )
 
 
-@app.command("revoke-invitation")
+@database_command(app, "revoke-invitation")
 def revoke_invitation(
     name: Name,
     invitation: Annotated[
         int,
         typer.Argument(metavar="NUMBER", help="Number of the invitation in `tiltyard arena invitations`."),
     ],
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Revoke an invitation. Whoever came in by it is out; their votes stay."""
     from tiltyard.arena.operators.invitations import revoke_invitation as revoke
 
-    revoked = run_with_pool(home, as_user, lambda pool: revoke(pool, name, invitation, actor="cli"))
+    revoked = run_with_pool(lambda pool: revoke(pool, name, invitation, actor="cli"))
     people = "1 person" if revoked.uses == 1 else f"{revoked.uses:,} people"
     typer.echo(
         f"Invitation {invitation} ({escape_controls(revoked.batch)}) is revoked; {people} came in by it. "
@@ -143,36 +132,31 @@ def revoke_invitation(
     )
 
 
-@app.command("passcode")
+@database_command(app, "passcode")
 def passcode(
     name: Name,
     choose: Annotated[
         bool, typer.Option("--choose", help="Read one from standard input instead of a random one.")
     ] = False,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Set a new passcode and print it. Whoever came in with the old one is out."""
     from tiltyard.arena.operators.invitations import set_passcode
 
     typed = read_secret("Passcode") if choose else None
-    shown, _ = run_with_pool(home, as_user, lambda pool: set_passcode(pool, name, typed, actor="cli"))
+    shown, _ = run_with_pool(lambda pool: set_passcode(pool, name, typed, actor="cli"))
     typer.echo("The passcode is set." if choose else shown)
 
 
 def _entry_sentence(name: str, settings: ArenaSettings) -> str:
     if settings.visibility == "closed":
         return f"The arena {name} is closed: nobody may come in before its visibility is open."
+    members = f", members of {escape_controls(settings.entry_groups)}" if settings.entry_groups else ""
     return {
         "open": f"Everybody may come in to the arena {name}.",
         "invitation": f"Only people with an invitation link may come in to the arena {name}.",
         "passcode": f"Only people with the passcode may come in to the arena {name}.",
-        "sign-in": f"Only people who sign in may come in to the arena {name}{_groups(settings)}.",
+        "sign-in": f"Only people who sign in may come in to the arena {name}{members}.",
     }[settings.entry]
-
-
-def _groups(settings: ArenaSettings) -> str:
-    return f", members of {escape_controls(settings.entry_groups)}" if settings.entry_groups else ""
 
 
 def _state(one: Invitation) -> str:
@@ -187,7 +171,7 @@ def _state(one: Invitation) -> str:
     )
 
 
-@app.command("conversations")
+@database_command(app, "conversations")
 def conversations(
     name: Name,
     out: Annotated[Path, typer.Option(help="The Parquet file to write.")],
@@ -201,8 +185,6 @@ def conversations(
         str | None,
         typer.Option(help="With --exact: the same name gives voters the same pseudonyms."),
     ] = None,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Write live conversations and votes as Parquet.
 
@@ -211,9 +193,9 @@ def conversations(
     from tiltyard.arena.live.conversation_release import write_conversations
     from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 
-    environment = serving_environment(home)
+    environment = serving_environment()
     keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
-    with database(home, as_user) as url:
+    with database() as url:
         counts = write_conversations(
             url,
             keys,
@@ -226,12 +208,10 @@ def conversations(
     typer.echo(f"Wrote {counts.turns:,} turns of {counts.battles:,} battles to {out}.{_left_out(counts)}")
 
 
-@app.command("promote-prompts")
+@database_command(app, "promote-prompts")
 def promote_prompts(
     name: Name,
     out: Annotated[Path, typer.Option(help="The JSON Lines file to write.")],
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Write the distinct prompts of a live arena.
 
@@ -239,7 +219,7 @@ def promote_prompts(
     """
     from tiltyard.arena.live.conversation_release import promote_prompts as promote
 
-    with database(home, as_user) as url:
+    with database() as url:
         counts = promote(url, name, out)
     typer.echo(f"Wrote {counts.battles:,} prompts to {out}.{_left_out(counts)}")
 
@@ -259,11 +239,11 @@ def load_entrants(path: Path, environment: Environment) -> list[NewEntrant]:
     from tiltyard.arena.live.live_arena import read_entrants
     from tiltyard.arena.live.safety import MODERATION_VARIABLE
     from tiltyard.settings.environment import read_environment
-    from tiltyard.settings.live_models import load_live_models
+    from tiltyard.settings.live_models import LiveModels
 
     if not path.is_file():
         raise BadOption(f"{path}: file not found")
-    models = load_live_models(path)
+    models = LiveModels.load(path)
     known = read_environment(path.absolute().parent, variables=environment.variables)
     moderation = models.moderation
     checks = () if moderation is None else (moderation.endpoint, moderation.guard)
@@ -280,7 +260,7 @@ def load_entrants(path: Path, environment: Environment) -> list[NewEntrant]:
     return read_entrants(models)
 
 
-@app.command("live")
+@database_command(app, "live")
 def live(
     name: Name,
     models: Annotated[Path, typer.Option(metavar="FILE", help="Models that answer, as YAML.")],
@@ -291,8 +271,6 @@ def live(
         float | None, typer.Option(min=0, help="Never spend more dollars than this in the arena.")
     ] = None,
     base_url: BaseUrl = None,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Make a live arena, or change its models."""
     from tiltyard.arena.content.blob_store import BlobStore
@@ -300,7 +278,7 @@ def live(
     from tiltyard.arena.operators.arena_changes import LiveArenaRequest, set_up_live_arena
     from tiltyard.settings.serving_settings import read_serving
 
-    environment = serving_environment(home)
+    environment = serving_environment()
     settings = read_serving(environment.variables, base_url=base_url)
     asked = LiveArenaRequest(name, load_entrants(models, environment), tuple(category or ()), budget)
 
@@ -308,7 +286,7 @@ def live(
         blobs = BlobStore(pool, open_configured_storage(environment))
         return await set_up_live_arena(pool, blobs, asked, shard=settings.shard)
 
-    done = run_with_pool(home, as_user, working)
+    done = run_with_pool(working)
     print_live_setup(done, link_address(environment, base_url))
 
 
@@ -329,22 +307,20 @@ def print_live_setup(done: LiveSetup, address: str) -> None:
     typer.echo(f"Let people in: tiltyard arena invite {arena} --batch NAME --uses 10")
 
 
-@app.command("move")
-def move(name: Name, home: Home = None, as_user: AsUser = None) -> None:
+@database_command(app, "move")
+def move(name: Name) -> None:
     """Give an arena tables of its own, while people vote.
 
     Takes at least 72 seconds. If it is interrupted, run it again.
     """
-    run_with_pool(home, as_user, lambda pool: _move(pool, name), connections=2)
+    run_with_pool(lambda pool: _move(pool, name), connections=2)
 
 
-@app.command("erase")
+@database_command(app, "erase")
 def erase(
     name: Name,
     session: Annotated[int, typer.Option(min=1, help="Number of the voter's session.")],
     reason: Annotated[str, typer.Option(help="Why; kept in the audit log.")],
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Erase a voter's data.
 
@@ -354,8 +330,6 @@ def erase(
     from tiltyard.arena.operators.voter_data import erase_session
 
     done = run_with_pool(
-        home,
-        as_user,
         lambda pool: erase_session(pool, name, session, reason=reason, actor="cli"),
         connections=2,
     )
@@ -369,7 +343,7 @@ def erase(
         typer.echo("Votes, if there were any, stay as those of nobody.")
 
 
-@app.command("archive")
+@database_command(app, "archive")
 def archive(
     name: Name,
     to: Annotated[Path, typer.Option(help="Folder for the segments of this arena.")],
@@ -383,8 +357,6 @@ def archive(
             help="Instead write the segments again, for this reason, and replace those that differ."
         ),
     ] = None,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Copy what is final of an arena's log to Parquet.
 
@@ -392,9 +364,9 @@ def archive(
     """
     from tiltyard.arena.maintenance.segment_writer import SegmentArchive, archive_log
 
-    environment = serving_environment(home)
+    environment = serving_environment()
     numbers = voters or environment.home / "voters" / f"{name}.parquet"
-    with database(home, as_user) as url:
+    with database() as url:
         made = archive_log(url, name, SegmentArchive(to, numbers), supersede=supersede)
     for segment in made:
         stated = segment.manifest

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -34,47 +37,89 @@ BaseUrl = Annotated[str | None, typer.Option(help="Public URL of the server.")]
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
-def serving_environment(home: Path | None) -> Environment:
-    """Read the environment. ``--home`` overrides TILTYARD_HOME, for child processes too."""
+#: The home and the user that the command which runs was given, as `database_command` has read them.
+_PLACE: ContextVar[tuple[Path | None, str | None]] = ContextVar("place", default=(None, None))
+
+
+def serving_environment(home: Path | None = None) -> Environment:
+    """Read the environment. ``home``, or the ``--home`` of the command, overrides TILTYARD_HOME, for child processes too."""
     from tiltyard.settings.environment import read_environment
 
-    if home is not None:
-        os.environ["TILTYARD_HOME"] = str(home.absolute())
+    stated = home or _PLACE.get()[0]
+    if stated is not None:
+        os.environ["TILTYARD_HOME"] = str(stated.absolute())
     return read_environment()
+
+
+def database_user() -> str | None:
+    """The ``--as-user`` of the command that runs."""
+    return _PLACE.get()[1]
+
+
+def database_command(
+    app: typer.Typer, name: str, *, first: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a command that uses the database: with ``--home`` and ``--as-user`` after its options, or ``first``."""
+
+    def register(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(*stated: Any, home: Path | None = None, as_user: str | None = None, **options: Any) -> None:
+            before = _PLACE.set((home, as_user))
+            try:
+                command(*stated, **options)
+            finally:
+                _PLACE.reset(before)
+
+        signature = inspect.signature(command, eval_str=True)
+        own = list(signature.parameters.values())
+        added = [
+            inspect.Parameter(option, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
+            for option, kind in (("home", Home), ("as_user", AsUser))
+        ]
+        parameters = [*added, *own] if first else [*own, *added]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return app.command(name)(run)
+
+    return register
 
 
 class WaitNotice:
     """Prints one message to standard error if the database takes long to start."""
 
-    def __init__(self, after: float = 3.0) -> None:
+    def __init__(
+        self,
+        message: str = "Waiting for the database; after a crash it may need minutes to recover.",
+        after: float = 3.0,
+    ) -> None:
+        self._message = message
         self._after = after
         self._notified = False
 
     def __call__(self, seconds: float) -> None:
         if seconds > self._after and not self._notified:
             self._notified = True
-            typer.echo("Waiting for the database; after a crash it may need minutes to recover.", err=True)
+            typer.echo(self._message, err=True)
 
 
 @contextmanager
-def database(home: Path | None, as_user: str | None, *, migrating: bool = False) -> Iterator[str]:
-    """Open the database of this home and yield its URL."""
+def database(*, migrating: bool = False) -> Iterator[str]:
+    """Open the database of the command that runs and yield its URL."""
     from tiltyard.postgres.embedded_server import open_database
 
-    environment = serving_environment(home)
-    with open_database(environment, as_user=as_user, on_wait=WaitNotice(), migrating=migrating) as url:
+    environment = serving_environment()
+    with open_database(
+        environment, as_user=database_user(), on_wait=WaitNotice(), migrating=migrating
+    ) as url:
         yield url
 
 
 def run_with_pool(
-    home: Path | None,
-    as_user: str | None,
     work: Callable[[ConnectionPool], Awaitable[T]],
     *,
     connections: int = 1,
     migrating: bool = False,
 ) -> T:
-    """Run something on a pool of connections to the database of this home."""
+    """Run something on a pool of connections to the database."""
     import asyncio
 
     from tiltyard.postgres.connections import open_pool
@@ -83,7 +128,7 @@ def run_with_pool(
         async with open_pool(url, most=connections, name="tiltyard command") as pool:
             return await work(pool)
 
-    with database(home, as_user, migrating=migrating) as url:
+    with database(migrating=migrating) as url:
         return asyncio.run(working(url))
 
 

@@ -64,7 +64,18 @@ def demo(
     with _home(home, open_to_others=as_user is not None) as folder:
         environment = _own_environment(folder)
         settings = read_serving(environment.variables, port=port, role="all")
-        _serve(environment, settings, as_user, votes, seed)
+        # Loads NumPy, which reads the environment.
+        from tiltyard.web.server.startup import prepare_server, run_server
+
+        exists = (environment.home / "postgres").exists()
+        typer.echo("Opening the arena …" if exists else "Creating an arena of invented models …")
+
+        async def prepare(url: str, served: ServingSettings) -> tuple[StartupResult, int]:
+            prepared = await prepare_server(url, environment, served)
+            with _counting(votes) as on_vote:
+                return prepared, await _filled(url, environment, served, votes, seed, on_vote)
+
+        run_server(environment, settings, prepare, _greet, as_user=as_user)
     typer.echo("Stopped." if home is not None else "Stopped; all demo data was deleted.")
 
 
@@ -98,22 +109,6 @@ def _home(given: Path | None, *, open_to_others: bool) -> Iterator[Path]:
         yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
-
-
-def _serve(
-    environment: Environment, settings: ServingSettings, as_user: str | None, votes: int, seed: int
-) -> None:
-    from tiltyard.web.server.startup import prepare_server, run_server
-
-    exists = (environment.home / "postgres").exists()
-    typer.echo("Opening the arena …" if exists else "Creating an arena of invented models …")
-
-    async def prepare(url: str, served: ServingSettings) -> tuple[StartupResult, int]:
-        prepared = await prepare_server(url, environment, served)
-        with _counting(votes) as on_vote:
-            return prepared, await _filled(url, environment, served, votes, seed, on_vote)
-
-    run_server(environment, settings, prepare, _greet, as_user=as_user)
 
 
 async def _filled(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.database_options import AsUser, Home, WaitNotice, database, serving_environment
+from tiltyard.cli.database_options import WaitNotice, database, database_user, serving_environment
 from tiltyard.errors import BadOption
 from tiltyard.report.escapes import escape_controls
 
@@ -28,8 +28,6 @@ def backup(
         Path | None,
         typer.Argument(help="File to write; default: a new file in the folder backups of the home."),
     ] = None,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Back up database, responses and keys into one file.
 
@@ -38,8 +36,8 @@ def backup(
     from tiltyard.arena.content.object_storage import open_configured_storage
     from tiltyard.arena.maintenance.backup import back_up
 
-    environment = serving_environment(home)
-    with database(home, as_user) as url:
+    environment = serving_environment()
+    with database() as url:
         made = back_up(url, environment.home, open_configured_storage(environment), file)
     typer.echo(
         f"Written to {escape_controls(str(made.path))}: {made.size:,} bytes, {_arenas(made.manifest.arenas)}. It contains"
@@ -53,8 +51,6 @@ def restore(
         bool,
         typer.Option("--revoke-all", help="Revoke all restored tokens and operator passwords."),
     ] = False,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Restore a backup into an empty home or database.
 
@@ -64,9 +60,9 @@ def restore(
     from tiltyard.arena.maintenance.backup import read_backup
     from tiltyard.arena.maintenance.restore import restore as restore_backup
 
-    environment = serving_environment(home)
+    environment = serving_environment()
     read_backup(file)
-    with database(home, as_user) as url:
+    with database() as url:
         restored = restore_backup(
             file, url, environment.home, open_configured_storage(environment), revoke_all=revoke_all
         )
@@ -112,8 +108,6 @@ def _arenas(heads: dict[str, int]) -> str:
 
 
 def migrate(
-    home: Home = None,
-    as_user: AsUser = None,
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; exit with 1 if migrations are pending.")
     ] = False,
@@ -122,7 +116,7 @@ def migrate(
     from tiltyard.postgres.schema_migrations import migrate as migrated
     from tiltyard.postgres.schema_migrations import pending_migrations
 
-    with database(home, as_user) as url:
+    with database() as url:
         names = pending_migrations(url) if check else migrated(url)
     for name in names:
         typer.echo(f"{'pending' if check else 'applied'}: {name}")
@@ -137,8 +131,6 @@ def upgrade_database(
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder of the PostgreSQL programs that created the data."),
     ] = None,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Upgrade the embedded database to a new PostgreSQL.
 
@@ -147,7 +139,7 @@ def upgrade_database(
     from tiltyard.arena.content.object_storage import open_configured_storage
     from tiltyard.arena.maintenance.major_upgrade import upgrade_database as upgraded
 
-    environment = serving_environment(home)
+    environment = serving_environment()
     if environment.database_url is not None:
         raise BadOption(
             "DATABASE_URL is set: an external server is upgraded by its administrator; unset it to upgrade the "
@@ -156,7 +148,7 @@ def upgrade_database(
     done = upgraded(
         environment.home,
         open_configured_storage(environment),
-        user=as_user,
+        user=database_user(),
         old_binaries=old_binaries,
         on_wait=WaitNotice(),
     )
@@ -176,14 +168,12 @@ def upgrade_database(
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Check database, disk, clock, raters, backup and keys."""
     from tiltyard.arena.maintenance.doctor import examine_home
 
-    environment = serving_environment(home)
-    checks = [*_database_checks(home, as_user), *examine_home(environment.home, environment.variables)]
+    environment = serving_environment()
+    checks = [*_database_checks(), *examine_home(environment.home, environment.variables)]
     if as_json:
         typer.echo(json.dumps([asdict(check) for check in checks], indent=1))
     else:
@@ -194,18 +184,18 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _database_checks(home: Path | None, as_user: str | None) -> list[HealthCheck]:
+def _database_checks() -> list[HealthCheck]:
     """Check the database. An embedded database that does not exist yet is not created."""
     from tiltyard.arena.maintenance.doctor import HealthCheck, examine_database
     from tiltyard.errors import StoreFault
 
-    environment = serving_environment(home)
+    environment = serving_environment()
     if environment.database_url is None and not (environment.home / "postgres" / "data").exists():
         return [
             HealthCheck("database", "look", f"none in {environment.home} yet", "tiltyard serve creates one")
         ]
     try:
-        with database(home, as_user) as url:
+        with database() as url:
             return examine_database(
                 url, embedded=environment.database_url is None, pooler_url=environment.pooler_url
             )

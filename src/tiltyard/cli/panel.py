@@ -10,9 +10,8 @@ import typer
 
 from tiltyard.cli.arena import Name
 from tiltyard.cli.database_options import (
-    AsUser,
     BaseUrl,
-    Home,
+    database_command,
     link_address,
     run_with_pool,
     serving_environment,
@@ -35,7 +34,7 @@ Panel = Annotated[str, typer.Argument(help="Name of the panel.")]
 _WORDS = "model_a, tie, model_b or both_bad"
 
 
-@app.command("open")
+@database_command(app, "open")
 def open_(
     name: Name,
     panel: Panel,
@@ -48,21 +47,15 @@ def open_(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Decides who is asked about what.")] = None,
     base_url: BaseUrl = None,
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Open a panel and print the link of each rater. Links are not shown again."""
     from tiltyard.arena.operators.panels import PanelTerms, open_panel
     from tiltyard.settings.serving_settings import read_serving
 
-    environment = serving_environment(home)
+    environment = serving_environment()
     settings = read_serving(environment.variables, base_url=base_url)
     terms = PanelTerms(panel, tuple(rater), overlap, tuple(prompt or ()), tuple(category or ()), pairs, seed)
-    opened = run_with_pool(
-        home,
-        as_user,
-        lambda pool: open_panel(pool, name, terms, shard=settings.shard, actor="cli"),
-    )
+    opened = run_with_pool(lambda pool: open_panel(pool, name, terms, shard=settings.shard, actor="cli"))
     address = link_address(environment, base_url)
     for one, code in zip(opened.raters, opened.codes, strict=True):
         typer.echo(f"{escape_controls(one.name)}\t{address}/join/{code}")
@@ -74,12 +67,12 @@ def open_(
     )
 
 
-@app.command("list")
-def list_(name: Name, home: Home = None, as_user: AsUser = None) -> None:
+@database_command(app, "list")
+def list_(name: Name) -> None:
     """List the panels of an arena."""
     from tiltyard.arena.operators.panels import list_panels
 
-    found = run_with_pool(home, as_user, lambda pool: list_panels(pool, name))
+    found = run_with_pool(lambda pool: list_panels(pool, name))
     for one in found:
         state = "open" if one.closed_at is None else f"closed {one.closed_at:%Y-%m-%d}"
         typer.echo(
@@ -87,26 +80,24 @@ def list_(name: Name, home: Home = None, as_user: AsUser = None) -> None:
         )
 
 
-@app.command("progress")
-def progress(name: Name, panel: Panel, home: Home = None, as_user: AsUser = None) -> None:
+@database_command(app, "progress")
+def progress(name: Name, panel: Panel) -> None:
     """Show how far each rater is."""
     from tiltyard.arena.operators.panel_records import panel_progress
 
-    found = panel_progress(_read(name, panel, home, as_user))
+    found = panel_progress(_read(name, panel))
     rows = [(one.rater.name, one.voted, one.skipped, one.left) for one in found]
     total = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
     _print_table(["rater", "voted", "skipped", "left"], [*rows, ("all", *total)])
 
 
-@app.command("agreement")
+@database_command(app, "agreement")
 def agreement(
     name: Name,
     panel: Panel,
     scale: Annotated[
         str, typer.Option(help="nominal, or ordinal: a win against a loss counts more than against a tie.")
     ] = "nominal",
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Show Krippendorff's alpha and the share of agreeing pairs, by rater, category and model."""
     from tiltyard.arena.operators.panel_records import agreement_rows
@@ -114,7 +105,7 @@ def agreement(
 
     if scale not in set(AgreementScale):
         raise BadOption(f"--scale is {scale[:100]!r}; expected nominal or ordinal")
-    found = agreement_rows(_read(name, panel, home, as_user), AgreementScale(scale))
+    found = agreement_rows(_read(name, panel), AgreementScale(scale))
     rows = [
         (
             f"{row.scope} {row.name}".strip(),
@@ -128,12 +119,12 @@ def agreement(
     typer.echo("In brackets: 95 % intervals for prompts like these and the same raters.", err=True)
 
 
-@app.command("disagreements")
-def disagreements(name: Name, panel: Panel, home: Home = None, as_user: AsUser = None) -> None:
+@database_command(app, "disagreements")
+def disagreements(name: Name, panel: Panel) -> None:
     """List the items on which raters disagree, those without an adjudication first."""
     from tiltyard.arena.operators.panel_records import VALUE_WORDS, find_disagreements
 
-    record = _read(name, panel, home, as_user)
+    record = _read(name, panel)
     names = {one.rater: one.name for one in record.raters}
     rows = []
     for item, votes in find_disagreements(record):
@@ -145,15 +136,13 @@ def disagreements(name: Name, panel: Panel, home: Home = None, as_user: AsUser =
     _print_table(["item", "prompt", "model_a", "model_b", "votes", "adjudication"], rows)
 
 
-@app.command("adjudicate")
+@database_command(app, "adjudicate")
 def adjudicate(
     name: Name,
     panel: Panel,
     item: Annotated[int, typer.Argument(help="Number of the item in `tiltyard arena panel disagreements`.")],
     verdict: Annotated[str, typer.Argument(help=f"{_WORDS}.")],
     note: Annotated[str, typer.Option(help="Why, and who decided.")],
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Record a senior rater's decision beside the votes. No vote and no rating changes."""
     from tiltyard.arena.operators.panel_records import VALUE_WORDS
@@ -162,30 +151,26 @@ def adjudicate(
     values = {word: value for value, word in VALUE_WORDS.items()}
     if verdict not in values:
         raise BadOption(f"the verdict is {verdict[:100]!r}; expected {_WORDS}")
-    run_with_pool(
-        home,
-        as_user,
-        lambda pool: record_verdict(pool, name, panel, item, values[verdict], note, actor="cli"),
-    )
+    run_with_pool(lambda pool: record_verdict(pool, name, panel, item, values[verdict], note, actor="cli"))
     typer.echo(f"Item {item} is adjudicated: {verdict}. The votes stay as they are.")
 
 
-@app.command("close")
-def close(name: Name, panel: Panel, home: Home = None, as_user: AsUser = None) -> None:
+@database_command(app, "close")
+def close(name: Name, panel: Panel) -> None:
     """Close a panel for good; then it has a board, and raters see the names."""
     from tiltyard.arena.operators.panels import close_panel
 
-    run_with_pool(home, as_user, lambda pool: close_panel(pool, name, panel, actor="cli"))
+    run_with_pool(lambda pool: close_panel(pool, name, panel, actor="cli"))
     typer.echo(f"The panel {escape_controls(panel)} is closed.")
 
 
-@app.command("board")
-def board(name: Name, panel: Panel, home: Home = None, as_user: AsUser = None) -> None:
+@database_command(app, "board")
+def board(name: Name, panel: Panel) -> None:
     """Print the board of a closed panel: ranges that hold for a sample of fixed size."""
     from tiltyard.arena.operators.panel_records import panel_board
     from tiltyard.report.terminal import Terminal, board_table
 
-    record = _read(name, panel, home, as_user)
+    record = _read(name, panel)
     found = panel_board(record)
     if found is None and record.panel.closed_at is None:
         raise BadOption(
@@ -197,13 +182,11 @@ def board(name: Name, panel: Panel, home: Home = None, as_user: AsUser = None) -
     terminal.print(board_table(found, panel, width=terminal.width))
 
 
-@app.command("export")
+@database_command(app, "export")
 def export(
     name: Name,
     panel: Panel,
     to: Annotated[Path, typer.Argument(help="A file that ends in .csv or .parquet.")],
-    home: Home = None,
-    as_user: AsUser = None,
 ) -> None:
     """Write one table: item, prompt, models, rater, vote, time, remark, adjudication."""
     from tiltyard.arena.operators.panel_records import PanelFormat, panel_file
@@ -212,16 +195,16 @@ def export(
     forms: dict[str, PanelFormat] = {".csv": "csv", ".parquet": "parquet"}
     if to.suffix not in forms:
         raise BadOption(f"{to} ends in {to.suffix!r}; expected .csv or .parquet")
-    record = _read(name, panel, home, as_user)
+    record = _read(name, panel)
     with atomic_write(to) as file:
         file.write(panel_file(record, forms[to.suffix]))
     typer.echo(f"Wrote {len(record.tasks):,} rows to {to}. They name the raters.")
 
 
-def _read(name: str, panel: str, home: Path | None, as_user: str | None) -> PanelRecord:
+def _read(name: str, panel: str) -> PanelRecord:
     from tiltyard.arena.operators.panel_records import read_panel
 
-    return run_with_pool(home, as_user, lambda pool: read_panel(pool, name, panel))
+    return run_with_pool(lambda pool: read_panel(pool, name, panel))
 
 
 def _figure(figure: AgreementFigure) -> str:

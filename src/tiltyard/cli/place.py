@@ -129,6 +129,7 @@ def generate(
     output says what to do.
     """
     from tiltyard.cli.progress import JudgingProgress
+    from tiltyard.settings.prices import format_dollars
     from tiltyard.settings.tournament_config import load_config
     from tiltyard.tournaments.answer_generation import generate_answers
 
@@ -136,16 +137,6 @@ def generate(
     loaded = load_config(path, {"budget_usd": budget_usd}, stated_prices(price))
     with JudgingProgress() as watcher:
         generated = generate_answers(loaded, watcher)
-    _show(generated)
-    tell_incomplete(generated)
-    if not generated.complete:
-        raise typer.Exit(INCOMPLETE_EXIT_CODE)
-
-
-def _show(generated: GenerationResult) -> None:
-    """Print the number of answers of each entrant."""
-    from tiltyard.settings.prices import format_dollars
-
     for name, had in generated.had.items():
         why = ", ".join(f"{state} {n:,}" for state, n in generated.missing[name].items())
         cut = generated.truncated[name]
@@ -154,6 +145,9 @@ def _show(generated: GenerationResult) -> None:
         lacks = f"; {', '.join(left)}" if left else ""
         typer.echo(f"{escape_controls(name)}: {had:,} existing, {generated.written[name]:,} written{lacks}.")
     typer.echo(f"Paid: {format_dollars(generated.spent)}.")
+    tell_incomplete(generated)
+    if not generated.complete:
+        raise typer.Exit(INCOMPLETE_EXIT_CODE)
 
 
 def tell_incomplete(generated: GenerationResult) -> None:

@@ -58,32 +58,17 @@ class JudgingProgress:
         self._printed_at = self._began = time.monotonic()
         self._tell_begin(out, resumed)
         if calls and sys.stderr.isatty():
-            self._open_bar(calls)
+            self._bar = _open_bar(
+                "judging", "BarColumn", "MofNCompleteColumn", "{task.description}", "TimeRemainingColumn"
+            )
+            self._task = self._bar.add_task("", total=calls)
+            self._bar.start()
 
     def _tell_begin(self, out: Path, resumed: bool) -> None:
         verb = "Resuming" if resumed else "Writing to"
         place = escape_controls(str(out))
-        typer.echo(f"{verb} {place}: {self._total:,} calls to make{self._limit()}.", err=True)
-
-    def _limit(self) -> str:
-        if self._cap is None:
-            return ""
-        return f", {_dollars(self._spent)} of {_dollars(self._cap)} spent"
-
-    def _open_bar(self, calls: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("judging"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            TimeRemainingColumn(),
-        )
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._bar.add_task("", total=calls)
-        self._bar.start()
+        limit = "" if self._cap is None else f", {_dollars(self._spent)} of {_dollars(self._cap)} spent"
+        typer.echo(f"{verb} {place}: {self._total:,} calls to make{limit}.", err=True)
 
     def tick(self, progress: RunProgress) -> None:
         # A reply that could not be parsed is retried once and then counts twice: cap the count at the total.
@@ -153,11 +138,7 @@ class FetchProgress:
         if not sys.stderr.isatty():
             return
         if self._bar is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar = _open_bar("{task.description}", "BarColumn", "DownloadColumn", "TimeRemainingColumn")
             self._bar.add_task("fetching", total=total)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=size, total=total)
@@ -224,9 +205,17 @@ def simulation_progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def counting_bar() -> Progress:
-    """A bar on standard error, which goes when it is done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    """A bar that counts what is done."""
+    return _open_bar("{task.description}", "BarColumn", "MofNCompleteColumn", "TimeRemainingColumn")
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+def _open_bar(*columns: str) -> Progress:
+    """A bar on standard error, which goes when it is done: of texts, and of columns of rich by their names."""
+    from rich import progress
+    from rich.console import Console
+
+    parts = [
+        getattr(progress, name)() if name.endswith("Column") else progress.TextColumn(name)
+        for name in columns
+    ]
+    return progress.Progress(*parts, console=Console(stderr=True), transient=True)

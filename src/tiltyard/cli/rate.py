@@ -67,14 +67,6 @@ def _annotation(name: str, option: TypedRatingOption) -> Any:
     return Annotated[kind | None if option.said.default is None else kind, rating_option(name)]
 
 
-def _given(context: typer.Context) -> RateOptions:
-    """The rating options on the command line."""
-    given = {name: value for name, value in given_options(context).items() if name in RATING_OPTIONS}
-    if "where" in given:
-        given["where"] = joined_conditions(context.params["where"])
-    return cast("RateOptions", given)
-
-
 @_with_rating_options
 def rate(
     context: typer.Context,
@@ -101,7 +93,10 @@ def rate(
     from tiltyard.runs.rate_options import rate_settings
 
     output = BoardOutput(chosen_form({"json": json, "csv": csv, "markdown": markdown, "latex": latex}), top)
-    settings = rate_settings(_given(context))
+    given = {name: value for name, value in given_options(context).items() if name in RATING_OPTIONS}
+    if "where" in given:
+        given["where"] = joined_conditions(rating["where"])
+    settings = rate_settings(cast("RateOptions", given))
     if jsonl and out is None:
         raise BadOption("--jsonl has no effect without --out; name a folder")
     replicates = rating["n_bootstraps"] if out is not None and rating["method"] == BRADLEY_TERRY else 0
@@ -146,37 +141,31 @@ class BoardOutput:
     ) -> None:
         """Print to standard output; beside a document without findings, these go to standard error."""
         if self.form is None:
-            self._print_tables(groups)
+            from tiltyard.report.terminal import Terminal, rated_lines
+
+            console = Terminal()
+            for rated in groups:
+                console.print()
+                console.print(rated_lines(rated, width=console.width, top=self.top))
             return
         if self.form == "json":
             from tiltyard.runs.rating_documents import ratings_json
 
             text = ratings_json(groups, settings, evaluated, top=self.top) + "\n"
         else:
-            text = self._text(groups)
+            from tiltyard.report.board_formats import boards_csv, boards_latex, boards_markdown
+
+            forms = {"csv": boards_csv, "markdown": boards_markdown, "latex": boards_latex}
+            boards = [replace(rated.board, rows=rated.board.rows[: self.top]) for rated in groups]
+            text = forms[self.form](
+                [replace(one, board=board) for one, board in zip(groups, boards, strict=True)]
+            )
             self._print_notes(groups)
         typer.echo(text, nl=False)
 
     def print_message(self, text: str) -> None:
         """Print to standard output, or beside a document to standard error."""
         typer.echo(text, err=self.form is not None)
-
-    def _text(self, groups: Sequence[RatedGroup]) -> str:
-        from tiltyard.report.board_formats import boards_csv, boards_latex, boards_markdown
-
-        forms = {"csv": boards_csv, "markdown": boards_markdown, "latex": boards_latex}
-        shown = [
-            replace(rated, board=replace(rated.board, rows=rated.board.rows[: self.top])) for rated in groups
-        ]
-        return forms[self.form or ""](shown)
-
-    def _print_tables(self, groups: Sequence[RatedGroup]) -> None:
-        from tiltyard.report.terminal import Terminal, rated_lines
-
-        console = Terminal()
-        for rated in groups:
-            console.print()
-            console.print(rated_lines(rated, width=console.width, top=self.top))
 
     def _print_notes(self, groups: Sequence[RatedGroup]) -> None:
         from tiltyard.report.board_formats import left_out_sentence
@@ -241,9 +230,12 @@ def compare(
             tables = count_named(sources, settings, progress=progress)
     found = _comparisons(tables, (model_a, model_b), settings.method)
     if as_json:
-        typer.echo(
-            json.dumps(_document(found, grouped=settings.by is not None), indent=2, ensure_ascii=False)
-        )
+        shown: dict[str, object] = {
+            name: {"problem": result} if isinstance(result, str) else result.to_dict()
+            for name, result in found.items()
+        }
+        document = shown[""] if settings.by is None else {"groups": shown}
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         console = Terminal()
         for name, comparison in found.items():
@@ -270,14 +262,6 @@ def _comparisons(
     if len(errors) == len(tables):
         raise errors[0] if errors else CannotRate("no battles to compare models by")
     return found
-
-
-def _document(found: dict[str, Comparison | str], *, grouped: bool) -> dict[str, object]:
-    shown: dict[str, object] = {
-        name: {"problem": result} if isinstance(result, str) else result.to_dict()
-        for name, result in found.items()
-    }
-    return {"groups": shown} if grouped else dict(found[""].to_dict())  # type: ignore[union-attr]
 
 
 def _show(console: Terminal, name: str, comparison: Comparison | str) -> None:

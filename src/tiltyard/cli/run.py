@@ -27,7 +27,6 @@ from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.judging.judged_question import JudgedQuestion
-    from tiltyard.core.judging.verdict import Reply
     from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.tournaments.tournament_plan import TournamentPlan
     from tiltyard.tournaments.tournament_run import FinishedRun
@@ -107,6 +106,7 @@ def run(
     that no battle was rated; 4 means that a judge gives no verdicts. The output says what to do.
     """
     from tiltyard.cli.progress import JudgingProgress
+    from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run, run_tournament
 
     if join is not None:
@@ -116,7 +116,9 @@ def run(
     if answers:
         if config is not None or config_option is not None or judge_model is not None or mode != "pilot":
             raise BadOption("--answers takes the place of CONFIG, --mode and --judge-model")
-        judges = _quick_judges(judge, provider, base_url, api_key_env)
+        if not judge:
+            raise BadOption("--answers needs --judge MODEL")
+        judges = [QuickJudge(model, provider, base_url, api_key_env) for model in judge]
         folder = _quick_folder(answers, judges, rubric or [], budget_usd, price)
         config, mode = folder / "tournament.yaml", "quick"
         output_dir = output_dir or folder / "run"
@@ -137,16 +139,6 @@ def run(
     with JudgingProgress() as watcher:
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
     show_summary(finished)
-
-
-def _quick_judges(
-    models: list[str] | None, provider: str | None, base_url: str | None, api_key_env: str | None
-) -> list[QuickJudge]:
-    from tiltyard.settings.ready_tournaments import QuickJudge
-
-    if not models:
-        raise BadOption("--answers needs --judge MODEL")
-    return [QuickJudge(model, provider, base_url, api_key_env) for model in models]
 
 
 def _quick_folder(
@@ -282,15 +274,12 @@ def _tell_unreadable(first: JudgedQuestion, count: int) -> None:
     asked = f"{question.judge} on prompt {question.prompt_id}, {question.dimension}, form {first.form}"
     typer.echo(f"{count:,} replies could not be parsed. The first, from {escape_controls(asked)}:", err=True)
     typer.echo(f"  why: {escape_controls(first.problem or '')}", err=True)
-    typer.echo(f"  reply: {_excerpt(first.reply)}", err=True)
-
-
-def _excerpt(reply: Reply | None) -> str:
-    """A reply on one line; a long one is cut in the middle, because verdicts are often at the end."""
+    reply = first.reply
     whole = (reply.text or (reply.data and json.dumps(dict(reply.data))) if reply else None) or "(empty)"
+    # A long one is cut in the middle, because verdicts are often at the end.
     if len(whole) > 2 * _SHOWN_CHARACTERS:
         whole = f"{whole[:_SHOWN_CHARACTERS]} … {whole[-_SHOWN_CHARACTERS:]}"
-    return escape_controls(whole)
+    typer.echo(f"  reply: {escape_controls(whole)}", err=True)
 
 
 def _shell_quoted(path: Path) -> str:

@@ -124,6 +124,7 @@ def read(
     Prints the prompt, both responses, and each judge's verdict and reasoning in both orders. With several of
     --flips, --disagreements, --failed-checks and --no-verdict, what fits any of them is shown.
     """
+    from tiltyard.report.match_text import match_document
     from tiltyard.runs.match_reader import MatchFilter, read_matches
 
     wanted = MatchFilter(
@@ -139,7 +140,8 @@ def read(
     found = read_matches(folder, wanted)
     shown = islice(found, limit)
     if as_json:
-        _print_json(shown)
+        for match in shown:
+            typer.echo(json.dumps(match_document(match)))
     else:
         _print_pages(_printed(shown, judge))
     if next(found, None) is not None:
@@ -165,10 +167,3 @@ def _print_pages(lines: Iterable[str]) -> None:
         return
     for line in lines:
         typer.echo(line)
-
-
-def _print_json(matches: Iterable[ReadMatch]) -> None:
-    from tiltyard.report.match_text import match_document
-
-    for match in matches:
-        typer.echo(json.dumps(match_document(match)))

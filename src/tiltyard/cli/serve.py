@@ -5,24 +5,20 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli.database_options import Home, serving_environment
+from tiltyard.cli.database_options import Home, WaitNotice, serving_environment
 from tiltyard.errors import BadOption, MissingExtra
-from tiltyard.foundation.field_definitions import (
-    FieldDefinition,
-    definitions,
-)
+from tiltyard.foundation.field_definitions import FieldDefinition, definitions
 from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.serving_settings import ServingSettings
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
-    from tiltyard.arena.operators.arena_changes import LiveArenaRequest
-    from tiltyard.settings.environment import Environment
     from tiltyard.web.server.startup import StartupResult
 
 
@@ -71,12 +67,11 @@ def serve(
     **options: object,
 ) -> None:
     """Serve arenas: database, web processes and rater."""
-    _check_installed()
+    needed = ("fastapi", "uvicorn", "psycopg", "argon2", "prometheus_client")
+    if any(find_spec(name) is None for name in needed):
+        raise MissingExtra("arena", "tiltyard serve")
     from tiltyard.settings.serving_settings import read_serving
-    from tiltyard.web.server.startup import (
-        prepare_server,
-        run_server,
-    )
+    from tiltyard.web.server.startup import prepare_server, run_server
 
     environment = serving_environment(home)
     settings = read_serving(environment.variables, **options)
@@ -86,24 +81,20 @@ def serve(
         raise BadOption("give a file of answers or --models, not both: they make two arenas; start with one")
     if budget is not None and models is None:
         raise BadOption("--budget limits what live models cost; give --models too")
-    live = None if models is None else _live_request(environment, arena or "live", models, budget)
+    live = None
+    if models is not None:
+        from tiltyard.arena.operators.arena_changes import LiveArenaRequest
+        from tiltyard.cli.arena import load_entrants
+
+        live = LiveArenaRequest(arena or "live", load_entrants(models, environment), budget=budget)
 
     async def prepare(url: str, served: ServingSettings) -> StartupResult:
         return await prepare_server(url, environment, served, answers=answers, arena=arena, live=live)
 
     run_server(
-        environment, settings, prepare, _greet, as_user=as_user, on_wait=_waiting("starting PostgreSQL")
+        environment, settings, prepare, _greet, as_user=as_user, on_wait=WaitNotice("starting PostgreSQL …")
     )
     typer.echo("Stopped.")
-
-
-def _live_request(
-    environment: Environment, name: str, models: Path, budget: float | None
-) -> LiveArenaRequest:
-    from tiltyard.arena.operators.arena_changes import LiveArenaRequest
-    from tiltyard.cli.arena import load_entrants
-
-    return LiveArenaRequest(name, load_entrants(models, environment), budget=budget)
 
 
 def _greet(settings: ServingSettings, prepared: StartupResult) -> None:
@@ -151,25 +142,3 @@ def _warn(imported: ImportResult) -> None:
         typer.echo(f"Warning: {escape_controls(str(mention))}.")
     if imported.mentioned > len(imported.mentions):
         typer.echo(f"Warning: {imported.mentioned - len(imported.mentions):,} more responses do so too.")
-
-
-def _waiting(what: str) -> Callable[[float], None]:
-    """Print one message if it takes longer than three seconds."""
-    said = False
-
-    def waiting(seconds: float) -> None:
-        nonlocal said
-        if seconds > 3 and not said:
-            said = True
-            typer.echo(f"{what} …", err=True)
-
-    return waiting
-
-
-def _check_installed() -> None:
-    from importlib.util import find_spec
-
-    if any(
-        find_spec(name) is None for name in ("fastapi", "uvicorn", "psycopg", "argon2", "prometheus_client")
-    ):
-        raise MissingExtra("arena", "tiltyard serve")

@@ -256,17 +256,13 @@ class LikeLog:
 
 def read_like(log: str, seed: int) -> LikeLog:
     """Read a log, a file of battles or the name of an arena, and forecast from it."""
-    if Path(log).exists() or not _is_arena_name(log):
+    # A text that looks like a path is no arena's name.
+    if Path(log).exists() or Path(log).suffix or Path(log).name != log:
         return _like(_read_table(Path(log)), seed)
     with TemporaryDirectory(prefix="tiltyard-") as folder:
         path = Path(folder) / "battles.parquet"
         _export(log, path)
         return _like(_read_table(path), seed)
-
-
-def _is_arena_name(text: str) -> bool:
-    """Whether it looks like an arena's name and not like a path."""
-    return not Path(text).suffix and Path(text).name == text
 
 
 def _read_table(path: Path) -> Table:

@@ -92,7 +92,7 @@ class Retries:
             "%s failed and will be retried%s: %s",
             self._what,
             more,
-            _reason(error),
+            str(error).partition("\n")[0] or type(error).__name__,
             exc_info=None if isinstance(error, TiltyardError) else error,
             extra=self._extra,
         )
@@ -103,7 +103,3 @@ class Retries:
             self._log.info("%s works again", self._what, extra=self._extra)
             self._row_logged = False
         self._backoff.reset()
-
-
-def _reason(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__

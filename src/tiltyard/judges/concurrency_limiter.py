@@ -55,6 +55,7 @@ class ConcurrencyLimiter:
         self._pause = pause
         self._paused_until = 0.0
         self._looked_at = 0.0
+        self._next_at = 0.0
         self._leave_at: deque[float] = deque()
         self._taking = asyncio.Lock()
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -184,31 +185,21 @@ class ConcurrencyLimiter:
     async def _moment(self) -> float:
         """When this call may be sent, by the shared rate limit."""
         if self._interval is None:
-            await self._look()
+            # Check once a second whether another worker was told to pause.
+            now = time.time()
+            if self._permits is not None and now - self._looked_at > 1.0:
+                self._looked_at = now
+                _, paused = await self._permits(0, 0.0)
+                self._paused_until = max(self._paused_until, paused)
             return 0.0
         async with self._taking:
             if not self._leave_at:
                 count = max(1, round(_PERMIT_SECONDS / self._interval))
-                start, paused = await self._taken(count)
-                self._paused_until = max(self._paused_until, paused)
+                if self._permits is None:
+                    start = max(time.time(), self._next_at)
+                    self._next_at = start + count * self._interval
+                else:
+                    start, paused = await self._permits(count, self._interval)
+                    self._paused_until = max(self._paused_until, paused)
                 self._leave_at.extend(start + k * self._interval for k in range(count))
             return self._leave_at.popleft()
-
-    async def _look(self) -> None:
-        """Check once a second whether another worker was told to pause."""
-        now = time.time()
-        if self._permits is not None and now - self._looked_at > 1.0:
-            self._looked_at = now
-            _, paused = await self._permits(0, 0.0)
-            self._paused_until = max(self._paused_until, paused)
-
-    async def _taken(self, count: int) -> tuple[float, float]:
-        assert self._interval is not None
-        if self._permits is None:
-            now = time.time()
-            start = max(now, self._next_at)
-            self._next_at = start + count * self._interval
-            return start, 0.0
-        return await self._permits(count, self._interval)
-
-    _next_at = 0.0

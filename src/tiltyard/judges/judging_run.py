@@ -15,7 +15,7 @@ from typing import Protocol
 
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
 from tiltyard.core.judging.question import Question
-from tiltyard.core.judging.verdict import QuestionState
+from tiltyard.core.judging.verdict import ParsedReply, QuestionState, Reply
 from tiltyard.errors import JudgeUnusable
 from tiltyard.jobs.engine import Engine, WorkerHooks, open_engine
 from tiltyard.jobs.shards import Shard
@@ -148,7 +148,11 @@ def run_judging(
             hooks=WorkerHooks(judging.dead, judging.start, judging.stop),
         ) as engine:
             if lead:
-                generation = _open_pass(engine, ledger, run)
+                # The unfinished pass over the plan, or a new one.
+                generation = ledger.run(run).generation
+                before = engine.status(run, generation)
+                if before and not (before["waiting"] or before["running"]):
+                    generation = ledger.next_generation(run, generation)
                 engine.submit(agenda.shards(run, generation, shard_size))
             else:
                 generation = _submitted(engine, ledger, run)
@@ -156,15 +160,6 @@ def run_judging(
             return JudgingOutcome(shards, engine.failures(run, generation))
     finally:
         ledger.close()
-
-
-def _open_pass(engine: Engine, ledger: Ledger, run: str) -> int:
-    """The unfinished pass over the plan, or a new one."""
-    generation = ledger.run(run).generation
-    before = engine.status(run, generation)
-    if before and not (before["waiting"] or before["running"]):
-        return ledger.next_generation(run, generation)
-    return generation
 
 
 def _submitted(engine: Engine, ledger: Ledger, run: str) -> int:
@@ -387,7 +382,8 @@ class QuestionResults:
 
     def _judged(self, question: Question, key: str, bodies: Sequence[Body]) -> JudgedQuestion:
         seat = self._plan.seat(question)
-        if not bodies:
+        readings: list[tuple[Reply | None, ParsedReply]] = [seat.reading(body) for body in bodies]
+        if not readings:
             # State and error of the last attempt, by request without a reply.
             if self._failed is None:
                 self._failed = {}
@@ -400,18 +396,7 @@ class QuestionResults:
                     ):
                         self._failed[attempt.request_key] = attempt.state, attempt.error
             state, problem = self._failed.get(key, (QuestionState.UNASKED, None))
-            return JudgedQuestion(
-                question,
-                match_id_of(question),
-                QuestionState(state),
-                None,
-                problem,
-                None,
-                seat.form,
-                key,
-                asks=0,
-            )
-        readings = [seat.reading(body) for body in bodies]
+            readings.append((None, ParsedReply(QuestionState(state), problem=problem)))
         reply, reading = next((pair for pair in readings if pair[1].state is QuestionState.OK), readings[-1])
         return JudgedQuestion(
             question=question,

@@ -184,7 +184,7 @@ class Ledger:
         for start in range(0, len(wanted), _LOOKUP_BATCH_COUNT):
             rows = self._database.lookup(_REPLIES, wanted[start : start + _LOOKUP_BATCH_COUNT])
             for key, _, packed in sorted(rows, key=lambda row: (row[0], row[1])):
-                found.setdefault(key, []).append(_unpacked(packed))
+                found.setdefault(key, []).append(json.loads(zlib.decompress(packed)))
         return found
 
     # Attempts
@@ -200,40 +200,33 @@ class Ledger:
 
     def _entered(self, intents: Sequence[AttemptIntent], now: float) -> list[ReservationResult]:
         """Insert intents, except for requests that are in flight or already answered."""
-        written = [
-            self._database.change(self._sql["add_attempt"], _row(intent, now)) == 1 for intent in intents
-        ]
+        written = []
+        for intent in intents:
+            row = {name: getattr(intent, name) for name in _INTENT}
+            row |= {"priced": int(intent.priced), "started_at": now}
+            written.append(self._database.change(self._sql["add_attempt"], row) == 1)
         # Look up replies after the insert, to see one that arrived in between.
-        known = self._known([intent.request_key for intent in intents])
+        keys = [intent.request_key for intent in intents]
+        known: set[tuple[str, int]] = set()
+        for start in range(0, len(keys), _LOOKUP_BATCH_COUNT):
+            known.update(self._database.lookup(_KNOWN, keys[start : start + _LOOKUP_BATCH_COUNT]))
         held: list[ReservationResult] = []
         for intent, inserted in zip(intents, written, strict=True):
             answered = (intent.request_key, intent.ask) in known
             if inserted and answered:
                 self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id})
+            values = {"run": intent.run, "request_key": intent.request_key, "ask": intent.ask, "now": now}
             if inserted and not answered:
                 held.append(ReservationResult.YES)
+            elif not answered and self._database.rows(self._sql["left_behind"], values):
+                held.append(ReservationResult.LEFT)
             else:
-                held.append(
-                    ReservationResult.LEFT
-                    if not answered and self._is_left(intent, now)
-                    else ReservationResult.TAKEN
-                )
+                held.append(ReservationResult.TAKEN)
         return held
-
-    def _is_left(self, intent: AttemptIntent, now: float) -> bool:
-        values = {"run": intent.run, "request_key": intent.request_key, "ask": intent.ask, "now": now}
-        return bool(self._database.rows(self._sql["left_behind"], values))
 
     def _behind(self, run: str, now: float) -> int:
         rows = self._database.rows(self._sql["held_behind"], {"run": run, "now": now})
         return int(rows[0][0]) if rows else 0
-
-    def _known(self, keys: Sequence[str]) -> set[tuple[str, int]]:
-        found: set[tuple[str, int]] = set()
-        for start in range(0, len(keys), _LOOKUP_BATCH_COUNT):
-            rows = self._database.lookup(_KNOWN, keys[start : start + _LOOKUP_BATCH_COUNT])
-            found.update((key, ask) for key, ask in rows)
-        return found
 
     def _hold(self, run: str, amount: int, headroom: int = 0) -> bool:
         values = {"run": run, "amount": amount, "headroom": headroom}
@@ -279,7 +272,10 @@ class Ledger:
         now = time.time()
         with self._database.transaction():
             self._lock_runs({one.run for one in settlements}.union(one.run for one in (*withdrawn, *intents)))
-            self._withdraw(withdrawn)
+            for intent in withdrawn:
+                if self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id}):
+                    values = {"run": intent.run, "reserved": intent.reserved, "cost": 0}
+                    self._database.change(self._sql["release"], values)
             self._settle(settlements, now)
             held = self._entered(intents, now)
             by_run: dict[str, list[int]] = defaultdict(list)
@@ -301,12 +297,6 @@ class Ledger:
                     held[place] = _refusal(row, behind, intents[place].reserved + intents[place].headroom)
                     self._database.change(self._sql["drop_intent"], {"attempt_id": intents[place].attempt_id})
             return held
-
-    def _withdraw(self, intents: Sequence[AttemptIntent]) -> None:
-        for intent in intents:
-            if self._database.change(self._sql["drop_intent"], {"attempt_id": intent.attempt_id}):
-                values = {"run": intent.run, "reserved": intent.reserved, "cost": 0}
-                self._database.change(self._sql["release"], values)
 
     def lose(self, worker: str) -> int:
         """Settle the live calls of a dead worker as lost and possibly billed; return their number."""
@@ -424,27 +414,10 @@ class Ledger:
             self._database.change(self._sql["pause"], {"name": name, "until": until})
 
 
-def _row(intent: AttemptIntent, now: float) -> dict[str, object]:
-    return {name: getattr(intent, name) for name in _INTENT} | {
-        "priced": int(intent.priced),
-        "started_at": now,
-    }
-
-
 def _packed(body: Body) -> bytes:
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     # A reply may contain a lone surrogate and must be stored anyway: it was paid for.
     return zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
-
-
-def _writable(text: str | None) -> str | None:
-    """A provider's error message in a form that both databases accept."""
-    return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
-
-
-def _unpacked(packed: bytes) -> Body:
-    body: Body = json.loads(zlib.decompress(packed))
-    return body
 
 
 def _settled(one: Settlement, now: float) -> Mapping[str, object]:
@@ -457,7 +430,8 @@ def _settled(one: Settlement, now: float) -> Mapping[str, object]:
         "output_tokens": None if usage is None else usage.output,
         "cache_write_tokens": None if usage is None else usage.cache_write,
         "cache_read_tokens": None if usage is None else usage.cache_read,
-        "error": _writable(one.error),
+        # In a form that both databases accept.
+        "error": None if one.error is None else one.error.replace("\0", "").encode(errors="replace").decode(),
         "finished_at": now,
     }
 

@@ -162,12 +162,9 @@ class UnusableReplies:
             self._prompts.add(prompt_id)
         if not self.has_long_streak or len(self._prompts) < _UNUSABLE_PROMPT_COUNT:
             return None
-        return JudgeUnusable(self._reason())
-
-    def _reason(self) -> str:
         common = self._states.most_common(1)[0][0]
         states = ", ".join(f"{state} {count}" for state, count in self._states.most_common())
-        return (
+        return JudgeUnusable(
             f"{UNUSABLE}the last {self._states.total()} replies of {self._judge}, on {len(self._prompts)} or more "
             f"prompts, contained no verdict ({states}); {self._advice[common]}, then run the command again"
         )

@@ -90,11 +90,6 @@ class ArenaJudges(ConfigFile):
         return self
 
 
-def load_arena_judges(path: Path) -> ArenaJudges:
-    """Read the file; raises `BadConfig` if it is invalid."""
-    return ArenaJudges.load(path)
-
-
 class JudgeRound(ConfigSection):
     """Scheduled judging in one arena: a number of matchups each time it is due."""
 

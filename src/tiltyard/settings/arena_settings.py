@@ -9,11 +9,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from tiltyard.errors import BadOption
-from tiltyard.foundation.field_definitions import (
-    check_fields,
-    defined,
-    definitions,
-)
+from tiltyard.foundation.field_definitions import check_fields, defined, definitions
 from tiltyard.settings.minute_limits import ARENA_KINDS, read_minute_limits
 
 Entry = Literal["open", "invitation", "passcode", "sign-in"]
@@ -26,8 +22,6 @@ _MAX_GROUPS_CHARACTERS = 2_000
 #: How long votes of new voters wait where everybody on the internet can vote, unless the arena says otherwise.
 PUBLIC_AGEING_HOURS = 24.0
 _BUDGET_UNIT = "US dollars"
-_BUDGET_DOLLARS_LIMIT = 1_000_000
-_MAX_RETENTION_DAYS = 36_500
 
 #: The names of one session are revealed in one transaction.
 MAX_SESSION_VOTES = 200
@@ -35,6 +29,14 @@ MAX_SESSION_VOTES = 200
 EMBED_SITE_LIMIT = 20
 _HOST_CHARACTERS = 253
 _PORT_DIGITS = 5
+
+
+def _budget(meaning: str, label: str) -> Any:
+    return defined(None, meaning, label=label, unit=_BUDGET_UNIT, bounds=(0, 1_000_000))
+
+
+def _retention(meaning: str, label: str, page: str = "") -> Any:
+    return defined(None, meaning, label=label, unit="days", bounds=(1, 36_500), page=page)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,20 +186,14 @@ class ArenaSettings:
         label="Votes of deleted voters",
         page="explanation/personal-data.md",
     )
-    remark_retention_days: int | None = defined(
-        None,
+    remark_retention_days: int | None = _retention(
         "after how many days remarks and the words of reports are deleted. Unset: never",
-        label="Remarks are kept for",
-        unit="days",
-        bounds=(1, _MAX_RETENTION_DAYS),
+        "Remarks are kept for",
     )
-    session_retention_days: int | None = defined(
-        None,
+    session_retention_days: int | None = _retention(
         "after how many days without a matchup or vote a voter's data are deleted. The votes stay, as those of a number "
         "that nobody has. Unset: never",
-        label="Absent voters are kept for",
-        unit="days",
-        bounds=(1, _MAX_RETENTION_DAYS),
+        "Absent voters are kept for",
         page="explanation/personal-data.md#voters-who-stay-away",
     )
     kind: Literal["cached", "live"] = defined(
@@ -220,27 +216,18 @@ class ArenaSettings:
         "what is voted on. whole: the battle. turn: also each turn, which is exported but not rated",
         label="What is voted on",
     )
-    live_budget_dollars: float | None = defined(
-        None,
+    live_budget_dollars: float | None = _budget(
         "the most that calls to models may cost in total. Unset: no limit",
-        label="Budget in total",
-        unit=_BUDGET_UNIT,
-        bounds=(0, _BUDGET_DOLLARS_LIMIT),
+        "Budget in total",
     )
-    live_day_dollars: float | None = defined(
-        None,
+    live_day_dollars: float | None = _budget(
         "the most that calls to models may cost on one day (UTC). Unset: no limit",
-        label="Budget of a day",
-        unit=_BUDGET_UNIT,
-        bounds=(0, _BUDGET_DOLLARS_LIMIT),
+        "Budget of a day",
     )
-    live_voter_day_dollars: float | None = defined(
-        None,
+    live_voter_day_dollars: float | None = _budget(
         "the most that calls to models may cost for one voter on one day (UTC): a person who signed in, one use of an "
         "invitation, else whoever has the same session or network address. Unset: no limit",
-        label="Budget of a voter and day",
-        unit=_BUDGET_UNIT,
-        bounds=(0, _BUDGET_DOLLARS_LIMIT),
+        "Budget of a voter and day",
     )
     live_prompt_characters: int = defined(
         8_000, "the longest prompt of a voter", label="Longest prompt", unit="characters", bounds=(1, 100_000)
@@ -275,12 +262,9 @@ class ArenaSettings:
         "masked in what is shown and kept, by the same rule on both sides",
         label="Names in answers",
     )
-    live_retention_days: int | None = defined(
-        None,
+    live_retention_days: int | None = _retention(
         "after how many days prompts and answers are deleted; the votes stay. Unset: never",
-        label="Texts are kept for",
-        unit="days",
-        bounds=(1, _MAX_RETENTION_DAYS),
+        "Texts are kept for",
     )
 
     def __post_init__(self) -> None:

@@ -170,14 +170,9 @@ def validate_section(model: type[S], file: YamlFile, given: Mapping[str, Any]) -
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        problems = [_problem(model, file, given, one) for one in error.errors(include_url=False)]
-        raise BadConfig("\n".join(_first(problems))) from None
-
-
-def _first(problems: Sequence[str]) -> list[str]:
-    distinct = list(dict.fromkeys(problems))
-    more = len(distinct) - _PROBLEM_LIMIT
-    return distinct[:_PROBLEM_LIMIT] + ([f"… and {more} more"] if more > 0 else [])
+        problems = dict.fromkeys(_problem(model, file, given, one) for one in error.errors(include_url=False))
+        shown, more = list(problems)[:_PROBLEM_LIMIT], len(problems) - _PROBLEM_LIMIT
+        raise BadConfig("\n".join([*shown, f"… and {more} more"] if more > 0 else shown)) from None
 
 
 def _with(value: Any, field: Sequence[str], replacement: Any) -> Any:

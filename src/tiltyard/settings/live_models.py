@@ -329,13 +329,15 @@ class LiveModels(ConfigFile):
             options = request_fields(stated, traits, model=model.model, provider=model.provider)
         except BadConfig as error:
             raise BadConfig(f"{self.where('models', number)}: {error}") from None
+        if model.price is not None:
+            prices = replace(prices, own={model.model: PriceEntry(**model.price.model_dump())})
         names = {field.name for field in fields(LiveEntrant)} - _COMPUTED_SETTINGS
         return LiveEntrant(
             **{name: getattr(model, name) for name in names},
             api_key_env=key_variable(model.provider, model.api_key_env, model.base_url),
             max_tokens=model.max_tokens or traits.default_limit(options),
             options=options,
-            price=_price(model, prices),
+            price=prices.price(model.provider, model.model, model.base_url),
         )
 
     @model_validator(mode="after")
@@ -347,16 +349,3 @@ class LiveModels(ConfigFile):
                     f"duplicate {model.name!r}; names must differ by more than case", "models", number, "name"
                 )
         return self
-
-
-def load_live_models(path: Path) -> LiveModels:
-    """Read a file of live models; raises `BadConfig` if it is invalid."""
-    return LiveModels.load(path)
-
-
-def _price(model: LiveModel, prices: PriceBook) -> Price | None:
-    """The stated price; else that of the price list at this address; else unknown."""
-    if model.price is not None:
-        entry = PriceEntry(**model.price.model_dump())
-        prices = replace(prices, own={model.model: entry})
-    return prices.price(model.provider, model.model, model.base_url)

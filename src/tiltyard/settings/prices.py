@@ -279,7 +279,10 @@ class PriceBook:
         known = _entry(self.shipped, provider, model)
         stated = _entry(self.own, provider, model)
         entry = known if stated is None else stated.over(known)
-        return ModelTraits() if entry is None else _traits(entry)
+        if entry is None:
+            return ModelTraits()
+        known_traits = {field.name: getattr(entry, field.name) for field in fields(ModelTraits)}
+        return ModelTraits(**{name: value for name, value in known_traits.items() if value is not None})
 
 
 def open_prices(
@@ -358,11 +361,6 @@ def _entry(table: Mapping[str, _Entry], provider: str, model: str) -> _Entry | N
         if entry is not None and entry.provider in (None, provider):
             return entry
     return None
-
-
-def _traits(entry: PriceEntry) -> ModelTraits:
-    stated = {field.name: getattr(entry, field.name) for field in fields(ModelTraits)}
-    return ModelTraits(**{name: value for name, value in stated.items() if value is not None})
 
 
 def _price(entry: PriceEntry) -> Price | None:

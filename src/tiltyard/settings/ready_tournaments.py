@@ -112,17 +112,15 @@ def quick_document(
 
 def quick_yaml(document: Mapping[str, Any]) -> str:
     """The text of a configuration, with a comment before each section; common sections that it lacks are comments."""
-    return "\n".join(_blocks(document))
-
-
-def _blocks(document: Mapping[str, Any]) -> Iterator[str]:
+    blocks = []
     for name, value in document.items():
         comment = f"# {_COMMENTS[name]}\n" if name in _COMMENTS else ""
-        yield f"{comment}{write_yaml({name: value})}"
+        blocks.append(f"{comment}{write_yaml({name: value})}")
     for name, value in _EXAMPLES.items():
         if name not in document:
             lines = f"{_COMMENTS[name]}\n{write_yaml({name: value})}".splitlines()
-            yield "".join(f"# {line}\n" for line in lines)
+            blocks.append("".join(f"# {line}\n" for line in lines))
+    return "\n".join(blocks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from tiltyard.errors import BadOption
-from tiltyard.foundation.field_definitions import (
-    check_fields,
-    defined,
-    definitions,
-)
+from tiltyard.foundation.field_definitions import check_fields, defined, definitions
 from tiltyard.settings.minute_limits import (
     HOUR_QUOTAS,
     NETWORK_LIMITS,
@@ -322,10 +318,6 @@ def _check_base_url(base_url: str) -> None:
         known = False
     if not known or parts.path not in {"", "/"} or parts.query or parts.fragment or parts.username:
         raise BadOption(
-            f"base_url is {_without_secrets(base_url)!r}; expected scheme and host, such as https://arena.example.org",
+            f"base_url is {base_url.rsplit('@', 1)[-1]!r}; expected scheme and host, such as https://arena.example.org",
             option="base_url",
         )
-
-
-def _without_secrets(base_url: str) -> str:
-    return base_url.rsplit("@", 1)[-1]

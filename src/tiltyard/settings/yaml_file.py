@@ -180,7 +180,10 @@ class _Reading:
         if node.id == "mapping" and kind == "map":
             return {key: self.value(child, (*place, key), at) for key, child, at in self._fields(node, place)}
         if node.id == "sequence" and kind == "seq":
-            return [self._item(child, place, index, line) for index, child in enumerate(node.value)]
+            return [
+                self.value(child, (*place, index), max(line, child.start_mark.line + 1))
+                for index, child in enumerate(node.value)
+            ]
         if node.id == "scalar" and kind in _SCALARS:
             text = self._text(node.value, line)
             try:
@@ -191,9 +194,6 @@ class _Reading:
                 self._refuse(line, f"{text[:40]!r} is not a finite number")
             return value
         return self._refuse(line, f"the tag {node.tag!r} is not supported; write a plain value")
-
-    def _item(self, node: Any, place: Place, index: int, line: int) -> Any:
-        return self.value(node, (*place, index), max(line, node.start_mark.line + 1))
 
     def _fields(self, node: Any, place: Place) -> Iterator[tuple[str, Any, int]]:
         seen: dict[str, int] = {}

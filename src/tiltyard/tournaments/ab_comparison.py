@@ -16,7 +16,6 @@ import numpy as np
 
 from tiltyard.core.ratings.comparison import (
     ABDecision,
-    PairedDifference,
     decide,
     paired_difference,
     prompts_needed,
@@ -154,7 +153,7 @@ def compare_ab(
     if not settings.judges:
         first, second = drop_other_prompts(first, second, notes)
         tables = score_table(first), score_table(second)
-        if not shared_scores(*tables):
+        if tables[0].keys().isdisjoint(tables[1]):
             raise BadOption(_no_shared_score((a, b), tables, notes))
         names = first[0].model, second[0].model
         report = _by_scores(names, tables, settings, _lower_metrics(a) | _lower_metrics(b))
@@ -249,38 +248,51 @@ def _by_scores(
     settings: ABSettings,
     lower_metrics: Collection[str],
 ) -> ABReport:
-    known = shared_scores(*tables)
+    """The mean difference of the second model's scores to the first's; repeats of a sample are averaged first."""
+    known = [name for name in tables[0] if name in tables[1]]
     score = choose_score(known, settings.score)
     lower = settings.lower_is_better or lower_is_better(score, lower_metrics)
-    found = compare_scores(*tables, score, margin=settings.margin, lower_is_better=lower)
     others = ", ".join(name for name in known if name != score)
-    chosen = (
-        (f"compared by {score}; choose another with {option_name('score')}: {others}",)
-        if others and settings.score is None
-        else ()
-    )
-    compared = found.difference.prompts
+    notes = []
+    if others and settings.score is None:
+        notes.append(f"compared by {score}; choose another with {option_name('score')}: {others}")
+    a, b = tables[0][score], tables[1][score]
+    both = [prompt for prompt in a if prompt in b]
+    if not both:
+        raise BadOption(
+            f"no sample has the score {score} in both files: samples are paired by their id; "
+            "are these logs of the same task?"
+        )
+    left, right = (np.array([np.mean(side[prompt]) for prompt in both]) for side in (a, b))
+    values = [[value for repeats in side.values() for value in repeats] for side in (a, b)]
+    least, most = min(map(min, values)), max(map(max, values))
+    found = paired_difference(right - left, most - least)
+    if least >= 0.0 and most <= 1.0:
+        found = replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
+    ends = (-found.high, -found.low) if lower else (found.low, found.high)
+    decision = decide(*ends, settings.margin)
+    needed = prompts_needed(found, settings.margin) if decision is ABDecision.UNDECIDED else None
     return ABReport(
         name_a=names[0],
         name_b=names[1],
-        decision=found.decision.value,
+        decision=decision.value,
         basis="scores",
-        unit=found.score,
-        difference=found.difference.mean,
-        low=found.difference.low,
-        high=found.difference.high,
-        level=found.difference.level,
-        compared=compared,
+        unit=score,
+        difference=found.mean,
+        low=found.low,
+        high=found.high,
+        level=found.level,
+        compared=found.prompts,
         margin=settings.margin,
-        more=None if found.needed is None else max(found.needed - compared, 1),
+        more=None if needed is None else max(needed - found.prompts, 1),
         details={
-            "mean_a": found.mean_a,
-            "mean_b": found.mean_b,
-            "only_in_a": found.only_a,
-            "only_in_b": found.only_b,
+            "mean_a": float(left.mean()),
+            "mean_b": float(right.mean()),
+            "only_in_a": len(a) - len(both),
+            "only_in_b": len(b) - len(both),
         },
         lower_is_better=lower,
-        notes=(*chosen, *found.notes),
+        notes=(*notes, *_repeat_note(a, b, both), *_scale_note(*values)),
     )
 
 
@@ -314,29 +326,6 @@ def _by_judges(found: JudgedComparison) -> ABReport:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreComparison:
-    """The scores of two models on the samples that both have."""
-
-    score: str
-    mean_a: float
-    mean_b: float
-    difference: PairedDifference
-    decision: ABDecision
-    #: Samples that only one of them has.
-    only_a: int
-    only_b: int
-    #: Samples that would decide; ``None`` if that is unknown, or it is decided.
-    needed: int | None
-    #: What a reader of the numbers should know.
-    notes: tuple[str, ...]
-
-
-def shared_scores(a: ScoreTable, b: ScoreTable) -> list[str]:
-    """Metrics that both have."""
-    return [name for name in a if name in b]
-
-
 def score_table(answers: Iterable[Answer]) -> ScoreTable:
     """The scores of a file, by metric and sample."""
     table: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -352,8 +341,14 @@ def drop_other_prompts(
     """Leave out samples that have one id and two prompts; if these are most, the files are of different tasks."""
     a, b = ({one.prompt_id: one for one in side if one.prompt} for side in (first, second))
     shared = [name for name in a if name in b]
-    other = [name for name in shared if _asks_otherwise(a[name], b[name])]
-    if not other or _is_edited([(a[name], b[name]) for name in other]):
+    other = [
+        name
+        for name in shared
+        if a[name].prompt.strip() != b[name].prompt.strip() and a[name].source not in _DATA_SOURCES
+    ]
+    # The prompts of the same samples were edited if all targets are known, various and the same.
+    known = all(a[name].gold is not None and a[name].gold == b[name].gold for name in other)
+    if not other or (known and len({a[name].gold for name in other}) > 1):
         return list(first), list(second)
     if 2 * len(other) > len(shared):
         texts = " and ".join(repr(side[other[0]].prompt[:_SHOWN_CHARACTERS]) for side in (a, b))
@@ -366,17 +361,6 @@ def drop_other_prompts(
     dropped = frozenset(other)
     left, right = ([one for one in side if one.prompt_id not in dropped] for side in (first, second))
     return left, right
-
-
-def _asks_otherwise(a: Answer, b: Answer) -> bool:
-    return a.prompt.strip() != b.prompt.strip() and a.source not in _DATA_SOURCES
-
-
-def _is_edited(pairs: Sequence[tuple[Answer, Answer]]) -> bool:
-    """Whether the prompts of the same samples were edited: all targets are known, various and the same."""
-    return (
-        all(a.gold is not None and a.gold == b.gold for a, b in pairs) and len({a.gold for a, _ in pairs}) > 1
-    )
 
 
 def choose_score(known: Collection[str], wanted: str | None) -> str:
@@ -396,44 +380,6 @@ def choose_score(known: Collection[str], wanted: str | None) -> str:
 def lower_is_better(score: str, metrics: Collection[str]) -> bool:
     """Whether a score is one of these metrics, with any filter or part."""
     return score in metrics or score.partition(",")[0].partition("/")[0] in metrics
-
-
-def compare_scores(
-    a: ScoreTable,
-    b: ScoreTable,
-    score: str,
-    *,
-    margin: float | None = None,
-    level: float = 0.95,
-    lower_is_better: bool = False,
-) -> ScoreComparison:
-    """The mean difference of the second model's scores to the first's; repeats of a sample are averaged first."""
-    both = [prompt for prompt in a[score] if prompt in b[score]]
-    if not both:
-        raise BadOption(
-            f"no sample has the score {score} in both files: samples are paired by their id; "
-            "are these logs of the same task?"
-        )
-    left = np.array([np.mean(a[score][prompt]) for prompt in both])
-    right = np.array([np.mean(b[score][prompt]) for prompt in both])
-    values = [[value for values in table[score].values() for value in values] for table in (a, b)]
-    least, most = min(map(min, values)), max(map(max, values))
-    found = paired_difference(right - left, most - least, level=level)
-    if least >= 0.0 and most <= 1.0:
-        found = replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
-    ends = (-found.high, -found.low) if lower_is_better else (found.low, found.high)
-    decision = decide(*ends, margin)
-    return ScoreComparison(
-        score=score,
-        mean_a=float(left.mean()),
-        mean_b=float(right.mean()),
-        difference=found,
-        decision=decision,
-        only_a=len(a[score]) - len(both),
-        only_b=len(b[score]) - len(both),
-        needed=prompts_needed(found, margin) if decision is ABDecision.UNDECIDED else None,
-        notes=(*_repeat_note(a[score], b[score], both), *_scale_note(*values)),
-    )
 
 
 def _repeat_note(

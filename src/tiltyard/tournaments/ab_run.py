@@ -22,7 +22,7 @@ from tiltyard.core.ratings.comparison import (
 )
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption
-from tiltyard.files.answer import SCORES_ONLY, Answer
+from tiltyard.files.answer import Answer
 from tiltyard.judges.ledger import Ledger
 from tiltyard.runs.ab_lead import (
     AB_MODE,
@@ -137,9 +137,7 @@ def write_ab_inputs(
     prices: Mapping[str, PriceEntry] | None = None,
 ) -> ABInputs:
     """Write configuration, prompts and answers. The same inputs have the same folder, so that a run is resumed."""
-    first, second = (
-        {one.prompt_id: one for one in side if one.kind != SCORES_ONLY and not one.repeat} for side in (a, b)
-    )
+    first, second = ({one.prompt_id: one for one in side if one.comparable} for side in (a, b))
     shared = [prompt for prompt in first if prompt in second]
     if not shared:
         raise BadOption("no prompt has a response in both files: prompts are paired by their id")
@@ -159,7 +157,6 @@ def compare_judged(
     watch: RunObserver,
     *,
     margin: float,
-    level: float = 0.95,
     max_prompts: int | None = None,
     look: Callable[[JudgedComparison], None] = lambda _found: None,
 ) -> JudgedComparison:
@@ -182,10 +179,12 @@ def compare_judged(
             output_dir=inputs.run,
         ) as judged:
             seats = tuple(judged.judges)
-            found = _compared(inputs, judged, whole, margin=margin, level=level)
+            found = _compared(inputs, judged, whole, margin)
             look(found)
             # Writing the folder takes longer than a look; a run that is killed before is resumed from the ledger.
-            if size >= most or found.decision is not ABDecision.UNDECIDED or _stopped(found):
+            # Asking more is of no use once the budget is used up, calls fail, or the judge follows the slot.
+            stopped = bool(found.failures or found.slot_preference) or found.states["unasked"] > 0
+            if size >= most or found.decision is not ABDecision.UNDECIDED or stopped:
                 finished = judged.write(watch)
                 break
     diagnostics, _ = read_run_documents(finished.out)
@@ -202,21 +201,10 @@ def look_sizes(most: int) -> Iterator[int]:
         size = min(size + max(10, round(_STEP_RATIO * size)), most)
 
 
-def _stopped(found: JudgedComparison) -> bool:
-    """Whether asking more is of no use: the budget is used up, calls failed, or the judge follows the slot."""
-    return bool(found.failures or found.slot_preference) or found.states["unasked"] > 0
-
-
-def _first_match(judged: JudgedTournament, whole: PreparedRun) -> int | None:
-    """The worst case of both orders of a prompt."""
-    worst = [request.worst for request in whole.with_seats(judged.judges).plan.requests(0, 2)]
-    return None if None in worst else sum(cost or 0 for cost in worst)
-
-
 def _compared(
-    inputs: ABInputs, judged: JudgedTournament, whole: PreparedRun, *, margin: float, level: float
+    inputs: ABInputs, judged: JudgedTournament, whole: PreparedRun, margin: float
 ) -> JudgedComparison:
-    found = ab_difference(judged.run.battles(), inputs.name_b, inputs.prompts, level=level)
+    found = ab_difference(judged.run.battles(), inputs.name_b, inputs.prompts)
     decision, slot = decide(points(found.low), points(found.high), margin), None
     if decision is ABDecision.SAME:
         slot = slot_preference(slot_findings(judged.run))
@@ -228,6 +216,8 @@ def _compared(
             one.cost or 0 for one in ledger.attempts(judged.run.run_id) if one.state == QuestionState.LOST
         )
     priced = all(seat.price is not None for seat in whole.seats)
+    # The worst case of both orders of a prompt.
+    worst = [request.worst for request in whole.with_seats(judged.judges).plan.requests(0, 2)]
     return JudgedComparison(
         inputs=inputs,
         difference=found,
@@ -245,5 +235,5 @@ def _compared(
         states=judged.readings.states,
         problems=tuple(judged.readings.problems.values()),
         slot_preference=slot,
-        first_match=_first_match(judged, whole),
+        first_match=None if None in worst else sum(cost or 0 for cost in worst),
     )

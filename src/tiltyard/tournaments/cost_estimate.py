@@ -255,13 +255,10 @@ class _Worst:
             self.dearest = self.twice = None
             return
         self.dearest = max(self.dearest or 0, request.worst)
-        self.twice = _sum(self.twice, request.worst + (_again(request, seat) or 0))
-
-
-def _again(request: JudgeRequest, seat: JudgeSetup) -> int | None:
-    """The worst-case cost of retrying a truncated reply."""
-    limit = seat.limits.next_limit([QuestionState.TRUNCATED], seat.settings.max_tokens, request.size)
-    return 0 if limit is None else seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
+        # What retrying a truncated reply costs at worst.
+        limit = seat.limits.next_limit([QuestionState.TRUNCATED], seat.settings.max_tokens, request.size)
+        again = limit and seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
+        self.twice = _sum(self.twice, request.worst + (again or 0))
 
 
 def estimate_plan(
@@ -464,19 +461,16 @@ def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[s
             if interval is None or not widths:
                 continue
             if interval["clusters"] == "prompt" and interval["n_clusters"] > 1:
-                forecast[name] = _carried(sum(widths) / len(widths), interval["n_clusters"], planned.prompts)
+                then = interval["n_clusters"]
+                half_width = scale_pilot_width(sum(widths) / len(widths), then, planned.prompts)
+                forecast[name] = {
+                    "pilot_prompts": then,
+                    "half_width": half_width,
+                    "detectable": detectable_difference(2.0**0.5 * half_width, planned.prompts),
+                }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BrokenArtifact(f"{path}: not the ratings of a tournament") from None
     return forecast
-
-
-def _carried(width: float, then: int, now: int) -> PilotForecast:
-    half_width = scale_pilot_width(width, then, now)
-    return {
-        "pilot_prompts": then,
-        "half_width": half_width,
-        "detectable": detectable_difference(2.0**0.5 * half_width, now),
-    }
 
 
 def _groups(path: Path) -> dict[str, Any]:

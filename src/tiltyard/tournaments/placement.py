@@ -103,7 +103,8 @@ def prepare_placement(
     if judge.prices:
         merged = merged_prices(settings.prices, judge.prices, judge.folder)
         settings = settings.model_copy(update={"prices": merged})
-    stated = list(drop_replaced_answers(_stated(request.answers)))
+    every = (answer for path in request.answers for answer in read_answers(path))
+    stated = list(drop_replaced_answers(answer for answer in every if answer.comparable))
     mine = {one.prompt_id: one for one in stated if one.model == model}
     theirs = _by_prompt(battles, stated, model)
     if not theirs:
@@ -130,11 +131,6 @@ def prepare_placement(
     beside = None if judge.config_path is None else judge.folder
     made = generate_answers(load_config(path, {"budget_usd": judge.budget_usd}), watch, beside)
     return Placement(path, opponents, made)
-
-
-def _stated(paths: Iterable[Path]) -> Iterable[Answer]:
-    for path in paths:
-        yield from (answer for answer in read_answers(path) if answer.comparable)
 
 
 def _by_prompt(battles: Path, stated: Iterable[Answer], model: str) -> dict[str, dict[str, Answer]]:

@@ -7,7 +7,7 @@ rejects an ordinary question in every form, or gives no verdict on several promp
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
@@ -193,7 +193,9 @@ class _JudgeTrial:
                 if fault.fatal or fault.status not in _REJECTED:
                     return None
             elif seen[form] is not QuestionState.UNPARSEABLE:
-                self._tell_form(form, seen)
+                refused = "; ".join(f"{one}: {self._why(one, seen[one])}" for one in seen if one is not form)
+                if refused:
+                    self.notes.append(f"{self.seat.name} is asked in the reply form {form} ({refused})")
                 break
         accepted = [form for form in seen if seen[form] is not QuestionState.PROVIDER_ERROR]
         if not accepted:
@@ -216,12 +218,6 @@ class _JudgeTrial:
         for other in list(others.values())[:FIRST_UNUSABLE_REPLY_COUNT]:
             if self.unusable is not None or await self._state(other, form) not in _WITHOUT_VERDICT:
                 return
-
-    def _tell_form(self, form: VerdictForm, seen: Mapping[VerdictForm, QuestionState]) -> None:
-        others = [one for one in seen if one is not form]
-        if others:
-            why = "; ".join(f"{one}: {self._why(one, seen[one])}" for one in others)
-            self.notes.append(f"{self.seat.name} is asked in the reply form {form} ({why})")
 
     def _why(self, form: VerdictForm, state: QuestionState) -> str:
         if state is QuestionState.UNPARSEABLE:

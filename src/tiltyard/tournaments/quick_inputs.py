@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadOption
-from tiltyard.files.answer import SCORES_ONLY, Answer
+from tiltyard.files.answer import Answer
 from tiltyard.files.answers import drop_replaced_answers, open_answers, write_answers
 from tiltyard.files.battle_writer import write_rows
 from tiltyard.foundation.local_files import refuse_unwritable
@@ -95,7 +95,7 @@ def read_sources(sources: AnswerInputs) -> list[Answer]:
             found += drop_replaced_answers(open_answers(source).answers())
         else:
             values.append(answer_of(source, number))
-    return [one for one in (*found, *drop_replaced_answers(values)) if _shown(one)]
+    return [one for one in (*found, *drop_replaced_answers(values)) if one.comparable]
 
 
 def answer_of(value: Answer | Mapping[str, Any], number: int) -> Answer:
@@ -114,11 +114,6 @@ def _models(answers: Iterable[Answer]) -> list[str]:
             f"the files have answers of {', '.join(models) or 'no model'}; a tournament needs those of two models or more"
         )
     return models
-
-
-def _shown(answer: Answer) -> bool:
-    """Judges see one answer of a model to a prompt, and only if there is a text."""
-    return answer.kind != SCORES_ONLY and not answer.repeat
 
 
 def quick_folder(parent: Path, prefix: str, document: Mapping[str, Any], answers: Iterable[Answer]) -> Path:

@@ -198,12 +198,6 @@ class TournamentPlan:
         """The cache key of a question."""
         return self.request(question).key
 
-    @staticmethod
-    def _match(question: Question) -> Match | None:
-        if question.purpose is not QuestionPurpose.MATCH:
-            return None
-        return Match.between(question.dimension, question.prompt_id, question.first, question.second)
-
     def remember(self, number: int, key: str) -> None:
         """Remember the key of a question if it is the next one that is unknown."""
         if len(self._keys) == _KEY_BYTES * number:
@@ -234,6 +228,9 @@ class TournamentPlan:
         images = sum(len(url) - IMAGE_TOKENS for url in ask.images)
         size -= images
         worst = seat.worst(size, batch=seat.settings.batch)
+        match = None
+        if question.purpose is QuestionPurpose.MATCH:
+            match = Match.between(question.dimension, question.prompt_id, question.first, question.second)
         return JudgeRequest(
             key,
             question.id,
@@ -244,7 +241,7 @@ class TournamentPlan:
             worst,
             question.prompt_id,
             max(images, 0),
-            match=self._match(question),
+            match=match,
         )
 
     @cached_property

@@ -152,7 +152,10 @@ class JudgedTournament:
         watch.rating()
         finished = replace(self.run, finished_at=_now())
         groups = write_judged_run(self.out, finished)
-        rated, dropped = _battles(self.out, finished)
+        # Human battles are not counted.
+        tallies = read_run_documents(self.out)[0]["matches"].values()
+        contradicted = sum(tally["labels"]["inconsistent"] for tally in tallies)
+        dropped = contradicted if finished.inconsistent is None else 0
         return FinishedRun(
             self.out,
             groups,
@@ -162,7 +165,7 @@ class JudgedTournament:
             self.readings.first_unreadable,
             self.judges,
             capped=self.capped,
-            rated_battles=rated,
+            rated_battles=sum(tally["settled"] for tally in tallies) - dropped,
             dropped_battles=dropped,
             run_id=self.run.run_id,
         )
@@ -340,15 +343,6 @@ def _priced_as_begun(prepared: PreparedRun, out: Path) -> PreparedRun:
         seats=seats,
         plan=replace(prepared.plan, seats=seats),
     )
-
-
-def _battles(out: Path, run: JudgedRun) -> tuple[int, int]:
-    """The number of judged battles that were rated, and of those dropped; human battles are not counted."""
-    tallies = read_run_documents(out)[0]["matches"].values()
-    settled = sum(tally["settled"] for tally in tallies)
-    contradicted = sum(tally["labels"]["inconsistent"] for tally in tallies)
-    dropped = contradicted if run.inconsistent is None else 0
-    return settled - dropped, dropped
 
 
 def join_run(folder: Path, watch: RunObserver) -> JudgingOutcome:

@@ -27,7 +27,7 @@ from tiltyard.core.battles.outcome import Kind, kind_of
 from tiltyard.core.judging.reconciliation import reconcile
 from tiltyard.core.judging.verdict import Verdict, VerdictStep
 from tiltyard.errors import BadOption, InputError, NotAllowed, ProviderFault
-from tiltyard.settings.arena_judges import load_arena_judges
+from tiltyard.settings.arena_judges import ArenaJudges
 
 SERVED, VOTE, SKIP, SHOWN = 0, 1, 2, 15
 COMMAND = [sys.executable, "-m", "tiltyard", "arena", "judge"]
@@ -288,7 +288,7 @@ def test_a_configuration_that_makes_no_sense_is_refused(tmp_path: Path, said: di
     path = tmp_path / "judge.yaml"
     path.write_text(json.dumps(said))
     with pytest.raises(InputError, match=problem):
-        load_arena_judges(path).read_rubric()
+        ArenaJudges.load(path).read_rubric()
 
 
 def test_a_rubric_of_ones_own_is_asked_by(arena: JudgedArena, llm: PaidLLM, tmp_path: Path):

@@ -16,7 +16,7 @@ from tiltyard.arena.operators.arena_changes import change_settings, current_poli
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import BadConfig, BadOption, Conflict
 from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
-from tiltyard.settings.live_models import load_live_models
+from tiltyard.settings.live_models import LiveModels
 
 MODELS = """\
 models:
@@ -38,7 +38,7 @@ models:
 def entrants_of(tmp_path, text=MODELS):
     path = tmp_path / "models.yaml"
     path.write_text(text)
-    return read_entrants(load_live_models(path))
+    return read_entrants(LiveModels.load(path))
 
 
 def in_a_database(database, tmp_path, scene):

@@ -55,6 +55,14 @@ def fault_of(answer, name="openai", **options):
     return run(go())
 
 
+def reply_to(answer):
+    async def go():
+        async with scripted(answer) as url, opened("openai", url) as provider:
+            return await complete(provider)
+
+    return run(go())
+
+
 # Addresses.
 
 
@@ -151,12 +159,7 @@ def test_a_proxy_of_the_environment_is_used(variable, monkeypatch):
 def test_no_proxy_is_respected(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-    async def go():
-        async with scripted(http(200, b"{}")) as url, opened("openai", url) as provider:
-            return await complete(provider)
-
-    assert run(go()) == {}
+    assert reply_to(http(200, b"{}")) == {}
 
 
 @pytest.mark.parametrize("target", ["http", "https"])
@@ -228,13 +231,20 @@ def certificate(tmp_path_factory):
     return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
+@pytest.fixture
+def context(certificate):
+    """What a server with the certificate needs. Nobody remembers which certificates were trusted before."""
+    http_client._certificates.cache_clear()
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    made.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    yield made
+    http_client._certificates.cache_clear()
+
+
 @pytest.mark.parametrize("trusted", [True, False])
-def test_only_a_trusted_server_gets_the_key(certificate, trusted, monkeypatch):
+def test_only_a_trusted_server_gets_the_key(certificate, context, trusted, monkeypatch):
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
-    http_client._certificates.cache_clear()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
     heads = []
 
     async def serve(reader, writer):
@@ -253,10 +263,7 @@ def test_only_a_trusted_server_gets_the_key(certificate, trusted, monkeypatch):
                 except ProviderFault as error:
                     return error
 
-    try:
-        reply = run(go())
-    finally:
-        http_client._certificates.cache_clear()
+    reply = run(go())
     if trusted:
         assert reply == {"a": 1}
     else:
@@ -266,12 +273,9 @@ def test_only_a_trusted_server_gets_the_key(certificate, trusted, monkeypatch):
 
 
 @pytest.mark.parametrize("secure", [True, False])
-def test_reading_follows_a_redirect_elsewhere_without_the_key(certificate, secure, monkeypatch):
+def test_reading_follows_a_redirect_elsewhere_without_the_key(certificate, context, secure, monkeypatch):
     """As for a file of results that is kept in object storage; never without TLS."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
-    http_client._certificates.cache_clear()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
     heads = []
 
     async def serve(reader, writer):
@@ -288,10 +292,7 @@ def test_reading_follows_a_redirect_elsewhere_without_the_key(certificate, secur
                 except ProviderFault as error:
                     return error, asked
 
-    try:
-        found, (asked,) = run(go())
-    finally:
-        http_client._certificates.cache_clear()
+    found, (asked,) = run(go())
     assert "bearer key" in asked
     if secure:
         assert found.ended
@@ -303,15 +304,12 @@ def test_reading_follows_a_redirect_elsewhere_without_the_key(certificate, secur
 
 
 @pytest.mark.parametrize("content", [None, b"no certificate"])
+@pytest.mark.usefixtures("context")
 def test_certificates_that_cannot_be_loaded_were_not_paid(content, tmp_path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     if content is not None:
         (tmp_path / "ca.pem").write_bytes(content)
-    http_client._certificates.cache_clear()
-    try:
-        error = fault_of(http(200, b"{}"))
-    finally:
-        http_client._certificates.cache_clear()
+    error = fault_of(http(200, b"{}"))
     assert "SSL_CERT_FILE" in str(error)
     assert not error.billed
 
@@ -353,23 +351,10 @@ def test_a_reply_has_a_largest_size(monkeypatch):
     assert error.billed
 
 
-def test_a_compressed_reply_is_read():
-    async def go():
-        packed = gzip.compress(b'{"a": 1}')
-        answer = http(200, packed, "content-encoding: gzip\r\n")
-        async with scripted(answer) as url, opened("openai", url) as provider:
-            return await complete(provider)
-
-    assert run(go()) == {"a": 1}
-
-
-def test_a_long_header_is_read():
-    async def go():
-        answer = http(200, b'{"a": 1}', f"x-long: {'y' * 30_000}\r\n")
-        async with scripted(answer) as url, opened("openai", url) as provider:
-            return await complete(provider)
-
-    assert run(go()) == {"a": 1}
+def test_a_compressed_reply_and_a_long_header_are_read():
+    packed = http(200, gzip.compress(b'{"a": 1}'), "content-encoding: gzip\r\n")
+    headed = http(200, b'{"a": 1}', f"x-long: {'y' * 30_000}\r\n")
+    assert reply_to(packed) == reply_to(headed) == {"a": 1}
 
 
 def test_an_error_page_is_told_in_short():

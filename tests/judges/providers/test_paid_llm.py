@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from support import TESTS
+from support.arranged import wait_for
 from support.asking import SDKS, ask, ended, entries, items, opened, run
 from support.servers.paid_llm import paid_llm
 from support.servers.replies import Prices
@@ -63,10 +63,3 @@ def test_what_was_in_flight_when_the_client_was_killed_is_paid():
             client.send_signal(signal.SIGKILL)
         assert server.tally()["paid_calls"] == 9
         assert server.settled_tally()["paid_and_lost"] == 9
-
-
-def wait_for(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.02)

@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import cache
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.asking import SDKS, ask, opened, run
+from support.asking import SDKS, anthropic, ask, openai, opened, run
 from support.servers.paid_llm import paid_llm
 from support.servers.scripted import http, overheard
 from tiltyard.core.judging.question import TOOL_NAME, VERDICT_SCHEMA
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, UnreadableFile
-from tiltyard.judges.providers.provider import Provider
 from tiltyard.judges.providers.provider_factory import open_provider
 from tiltyard.settings.model_endpoints import PROVIDERS
 
 SCHEMA = dict(VERDICT_SCHEMA)
 TEXTS = st.text(st.characters(codec=None), max_size=40)
-
-
-@cache
-def anthropic() -> Provider:
-    """Opened by the first test that needs it: its library takes seconds to load."""
-    return open_provider("anthropic", "http://127.0.0.1:9", None)
-
-
-@cache
-def openai() -> Provider:
-    return open_provider("openai", "http://127.0.0.1:9/v1", None)
 
 
 def test_anthropic_schema_is_an_output_format():
@@ -218,3 +205,24 @@ def test_a_key_of_the_environment_does_not_reach_other_addresses(name, monkeypat
     (head,) = run(go())
     assert "secret" not in head
     assert "no-key" in head
+
+
+@pytest.mark.parametrize("name", SDKS)
+def test_variables_that_the_providers_sdks_know_redirect_nothing_and_add_nothing(name, monkeypatch):
+    for sdk in ("ANTHROPIC", "OPENAI"):
+        monkeypatch.setenv(f"{sdk}_BASE_URL", "http://127.0.0.1:9/elsewhere")
+        monkeypatch.setenv(f"{sdk}_CUSTOM_HEADERS", "x-behind-our-back: yes\nauthorization: Bearer theirs")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "theirs")
+    monkeypatch.setenv("OPENAI_ORG_ID", "theirs")
+    assert open_provider(name, None, "key").base_url == PROVIDERS[name].base_url
+
+    async def go():
+        async with overheard(http(400, b"{}")) as (url, heads), opened(name, url) as provider:
+            with pytest.raises(ProviderFault, match="400"):
+                await provider.complete(provider.body("m", ask(), {}))
+            return heads
+
+    (head,) = run(go())
+    assert "behind-our-back" not in head
+    assert "theirs" not in head
+    assert "key" in head

@@ -12,7 +12,7 @@ from support.live_servers import live_servers, write_models_file
 from tiltyard.judges.chat_models import open_chat_model
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamPiece
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.live_models import load_live_models
+from tiltyard.settings.live_models import LiveModels
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def entrants(tmp_path_factory):
     folder = tmp_path_factory.mktemp("live")
     with live_servers() as servers:
         more = [server.entry("anthropic", name=f"{server.name}, the other way") for server in servers]
-        yield load_live_models(write_models_file(folder, *servers, more=more)).entrants()
+        yield LiveModels.load(write_models_file(folder, *servers, more=more)).entrants()
 
 
 async def answer(model, *texts, limit=256):

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.asking import ask, opened, run
+from support.asking import anthropic, ask, openai, opened, run
 from support.servers.paid_llm import paid_llm
 from tiltyard.core.judging.verdict import Reply, VerdictForm
-from tiltyard.judges.providers.provider import Provider, Usage
-from tiltyard.judges.providers.provider_factory import open_provider
-
-
-@cache
-def anthropic() -> Provider:
-    return open_provider("anthropic", "http://127.0.0.1:9", None)
-
-
-@cache
-def openai() -> Provider:
-    return open_provider("openai", "http://127.0.0.1:9/v1", None)
-
+from tiltyard.judges.providers.provider import Usage
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

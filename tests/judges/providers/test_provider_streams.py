@@ -137,6 +137,11 @@ def ending(reason="end_turn", made=5):
     return said("message_delta", delta={"stop_reason": reason}, usage={"output_tokens": made})
 
 
+def refusal(status, document, more=""):
+    data = json.dumps(document).encode()
+    return f"HTTP/1.1 {status} No\r\n{more}content-length: {len(data)}\r\n\r\n".encode() + data
+
+
 # OpenAI's protocol.
 
 
@@ -225,16 +230,14 @@ def test_usage_stated_in_every_chunk_counts_once():
 
 
 @pytest.mark.parametrize(
-    "refusal",
+    ("status", "document"),
     [
         (400, {"error": {"message": "Unrecognized request argument supplied: stream_options"}}),
         (422, {"message": {"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs"}]}}),
     ],
 )
-def test_a_server_that_refuses_to_state_usage_is_asked_without(refusal):
-    status, document = refusal
-    data = json.dumps(document).encode()
-    refused = f"HTTP/1.1 {status} No\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data
+def test_a_server_that_refuses_to_state_usage_is_asked_without(status, document):
+    refused = refusal(status, document)
 
     async def go():
         async with upstream(refused, HEAD + delta("a") + STOP + DONE) as (url, told), chat(url) as model:
@@ -247,8 +250,7 @@ def test_a_server_that_refuses_to_state_usage_is_asked_without(refusal):
 
 
 def test_a_refusal_of_something_else_is_told_and_not_learnt_from():
-    data = b'{"detail": "no"}'
-    refused = b"HTTP/1.1 422 No\r\ncontent-length: %d\r\n\r\n" % len(data) + data
+    refused = refusal(422, {"detail": "no"})
     _, _, fault, told = answer(refused)
     assert (fault.status, fault.billed, len(told.bodies)) == (422, False, 2)
 
@@ -264,9 +266,7 @@ def test_a_refusal_of_something_else_is_told_and_not_learnt_from():
 
 def test_limits_of_an_endpoint_are_learnt_from_its_refusal():
     said = "max_tokens is too large: 100. This model supports at most 80 completion tokens"
-    data = json.dumps({"error": {"message": said}}).encode()
-    refused = b"HTTP/1.1 400 No\r\ncontent-length: %d\r\n\r\n" % len(data) + data
-    told = answer(refused, HEAD + delta("a") + STOP + DONE)[3]
+    told = answer(refusal(400, {"error": {"message": said}}), HEAD + delta("a") + STOP + DONE)[3]
     assert [body["max_tokens"] for body in told.bodies] == [100, 80]
 
 
@@ -407,9 +407,7 @@ def test_error_events_of_the_openai_protocol(error, status):
     ],
 )
 def test_statuses_are_the_faults_of_other_calls(status, retryable, throttled, fatal):
-    data = b'{"error": {"message": "Sorry"}}'
-    refused = b"HTTP/1.1 %d No\r\nretry-after: 7\r\ncontent-length: %d\r\n\r\n" % (status, len(data)) + data
-    fault = answer(refused)[2]
+    fault = answer(refusal(status, {"error": {"message": "Sorry"}}, "retry-after: 7\r\n"))[2]
     assert (fault.status, fault.retryable, fault.throttled, fault.fatal) == (
         status,
         retryable,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -16,63 +17,57 @@ from tiltyard.judges.providers.openai import OpenAIStream
 from tiltyard.judges.providers.provider import StreamEnd, StreamPiece, StreamTimeouts
 from tiltyard.judges.providers.server_events import (
     EventParser,
+    OversizedStream,
     ServerEvent,
     SilenceWatch,
     StreamDeadline,
     StreamSilent,
 )
+from tiltyard.judges.providers.stream_readers import SurrogateJoiner, ThinkingTags
 
 READERS = [OpenAIStream, AnthropicStream]
 #: The words of both protocols, wherever they may turn up.
 KEYS = st.sampled_from(
     [
-        *(
-            "type",
-            "choices",
-            "delta",
-            "message",
-            "content",
-            "text",
-            "thinking",
-            "reasoning",
-            "reasoning_content",
-        ),
-        *(
-            "finish_reason",
-            "stop_reason",
-            "error",
-            "code",
-            "usage",
-            "x_groq",
-            "refusal",
-            "content_block",
-            "index",
-        ),
-        *("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens"),
+        "type",
+        "choices",
+        "delta",
+        "message",
+        "content",
+        "text",
+        "thinking",
+        "reasoning",
+        "reasoning_content",
+        "finish_reason",
+        "stop_reason",
+        "error",
+        "code",
+        "usage",
+        "x_groq",
+        "refusal",
+        "content_block",
+        "index",
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "input_tokens",
+        "output_tokens",
     ]
 )
 WORDS = st.sampled_from(
     [
-        *(
+        *[
             "message_start",
             "content_block_start",
             "content_block_delta",
             "message_delta",
             "message_stop",
             "error",
-        ),
-        *(
             "stop",
             "length",
-            "content_filter",
-            "end_turn",
-            "refusal",
-            "<think>",
-            "</think>",
-            "\ud83d",
-            "a",
-            "",
-        ),
+        ],
+        *["content_filter", "end_turn", "refusal", "<think>", "</think>", "�", "a"],
+        "",
     ]
 )
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(-5, 600), st.floats(allow_nan=False), WORDS)
@@ -211,3 +206,111 @@ async def test_an_error_before_the_deadline_is_its_own():
     with pytest.raises(ConnectionError):
         await watch.read(content)
     watch.stop()
+
+
+# Server-sent events, wherever their bytes are cut.
+
+
+EVENTS = [ServerEvent("", b"1"), ServerEvent("a", b"2\n3"), ServerEvent("", b"{}")]
+
+
+@given(
+    st.sampled_from(["\n", "\r", "\r\n"]),
+    st.lists(st.integers(0, 60)),
+    st.booleans(),
+)
+def test_events_do_not_depend_on_where_chunks_end(newline, cuts, ended):
+    lines = [
+        ": comment",
+        "data: 1",
+        "",
+        "id: 7",
+        "event: a",
+        "data: 2",
+        "data:3",
+        "",
+        "retry: 5",
+        "",
+        "data: {}",
+    ]
+    text = ("\ufeff" + newline.join([*lines, "", ""] if ended else lines)).encode()
+    parser, found, places = EventParser(), [], [0, *sorted(cuts), len(text)]
+    for start, end in pairwise(places):
+        found += parser.feed(text[start:end])
+    assert found + parser.close() == EVENTS
+
+
+def test_events_have_limits():
+    with pytest.raises(OversizedStream, match="line"):
+        EventParser(10).feed(b"data: 1234567890\n")
+    with pytest.raises(OversizedStream, match="line"):
+        EventParser(10).feed(b"data: 1234567890")
+    with pytest.raises(OversizedStream, match="event"):
+        EventParser(10).feed(b"data: 1234\n" * 3)
+    parser = EventParser(10, 20)
+    parser.feed(b"data: 12\n\n")
+    with pytest.raises(OversizedStream, match="more than 20"):
+        parser.feed(b"data: 12\n\n\n")
+
+
+# Thinking between tags, and characters in two halves, wherever the text is cut.
+
+
+def split(pieces):
+    tags, text, thinking = ThinkingTags(), "", ""
+    for piece in [*map(tags.split, pieces), tags.rest()]:
+        text, thinking = text + piece[0], thinking + piece[1]
+    return text, thinking
+
+
+@pytest.mark.parametrize(
+    ("whole", "text", "thinking"),
+    [
+        ("<think>Hm.</think>\n\nYes", "Yes", "Hm."),
+        ("\n<think>\nHm </thin </think>Yes </think>", "Yes </think>", "\nHm </thin "),
+        ("[THINK]Hm[/THINK]Yes", "Yes", "Hm"),
+        ("<think>Hm", "", "Hm"),
+        ("<think>Hm</thi", "", "Hm</thi"),
+        ("Use <think> here", "Use <think> here", ""),
+        ("<thin", "<thin", ""),
+        ("<thinner> is no tag", "<thinner> is no tag", ""),
+        ("  Yes", "  Yes", ""),
+        ("<think></think>", "", ""),
+        ("<think>a</think><think>b", "<think>b", "a"),
+        ("   ", "   ", ""),
+        ("", "", ""),
+    ],
+)
+@given(st.lists(st.integers(0, 40)))
+def test_thinking_between_tags(whole, text, thinking, cuts):
+    places = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    assert split([whole[start:end] for start, end in pairwise(places)]) == (
+        text,
+        thinking,
+    )
+
+
+@given(st.lists(st.integers(0, 40)))
+def test_thinking_that_was_opened_in_the_prompt(cuts):
+    whole = "Hm, <think> so.</think>\n\nYes"
+    places = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    tags = ThinkingTags(opened=True)
+    pieces = [tags.split(whole[start:end]) for start, end in pairwise(places)]
+    assert "".join(text for text, _ in pieces) == "Yes"
+    assert "".join(thinking for _, thinking in pieces) == "Hm, <think> so."
+    assert tags.rest() == ("", "")
+
+
+def test_many_blanks_are_not_held_back():
+    assert ThinkingTags().split(" " * 1000)[0] == " " * 1000
+
+
+@given(st.text(st.sampled_from("ab👋é"), max_size=8), st.integers(0, 20))
+def test_halves_are_joined_wherever_they_are_cut(text, at):
+    units = text.encode("utf-16-le", "surrogatepass")
+    halves = [units[: 2 * at], units[2 * at :]]
+    joiner = SurrogateJoiner()
+    assert (
+        "".join(joiner.join(half.decode("utf-16-le", "surrogatepass")) for half in halves) + joiner.rest()
+        == text
+    )

@@ -24,11 +24,45 @@ TEMPLATE = (
 
 def write_tiny_model(path: Path, seed: int = 0) -> None:
     vocabulary, merges = _vocabulary()
+    tensors = _tensors(vocabulary, len(merges), np.random.default_rng(seed))
+    write_gguf(path, "tiny", (WIDTH, HIDDEN, LAYERS), vocabulary, merges, tensors)
+
+
+def write_gguf(
+    path: Path,
+    name: str,
+    sizes: tuple[int, int, int],
+    vocabulary: list[str],
+    merges: list[str],
+    tensors: dict[str, np.ndarray],
+) -> None:
+    """Write a model of this width, hidden width and number of layers. Its last tokens are the control tokens."""
     writer = gguf.GGUFWriter(str(path), "llama")
-    _describe(writer, len(vocabulary))
-    _add_tokens(writer, vocabulary, merges)
-    for name, weights in _tensors(vocabulary, len(merges), np.random.default_rng(seed)).items():
-        writer.add_tensor(name, weights)
+    width, hidden, layers = sizes
+    writer.add_name(name)
+    writer.add_context_length(CONTEXT)
+    writer.add_embedding_length(width)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(hidden)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(width // HEADS)
+    writer.add_vocab_size(len(vocabulary))
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    kinds = [gguf.TokenType.CONTROL if token in CONTROL else gguf.TokenType.NORMAL for token in vocabulary]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(vocabulary)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(vocabulary.index(CONTROL[0]))
+    writer.add_eos_token_id(vocabulary.index(CONTROL[2]))
+    writer.add_add_bos_token(False)
+    writer.add_add_eos_token(False)
+    writer.add_chat_template(TEMPLATE)
+    for tensor, weights in tensors.items():
+        writer.add_tensor(tensor, weights)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -51,34 +85,6 @@ def _vocabulary() -> tuple[list[str], list[str]]:
     blank = spelled[0x20]
     merges = ["t h", "th e", f"{blank} the"]
     return [*spelled, *(merge.replace(" ", "") for merge in merges), *CONTROL], merges
-
-
-def _describe(writer: gguf.GGUFWriter, size: int) -> None:
-    writer.add_name("tiny")
-    writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(LAYERS)
-    writer.add_feed_forward_length(HIDDEN)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(WIDTH // HEADS)
-    writer.add_vocab_size(size)
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-
-
-def _add_tokens(writer: gguf.GGUFWriter, vocabulary: list[str], merges: list[str]) -> None:
-    kinds = [gguf.TokenType.CONTROL if token in CONTROL else gguf.TokenType.NORMAL for token in vocabulary]
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(vocabulary)
-    writer.add_token_types(kinds)
-    writer.add_token_merges(merges)
-    writer.add_bos_token_id(vocabulary.index(CONTROL[0]))
-    writer.add_eos_token_id(vocabulary.index(CONTROL[2]))
-    writer.add_add_bos_token(False)
-    writer.add_add_eos_token(False)
-    writer.add_chat_template(TEMPLATE)
 
 
 def _tensors(vocabulary: list[str], merged: int, rng: np.random.Generator) -> dict[str, np.ndarray]:

@@ -12,12 +12,11 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
 
-import gguf
 import numpy as np
 
-from support.servers.tiny_model import CONTROL, TEMPLATE, byte_spellings
+from support.servers.tiny_model import CONTROL, byte_spellings, write_gguf
 
-HIDDEN, HEADS, CONTEXT = 32, 4, 32_768
+HIDDEN = 32
 #: The chance that an answer ends after a paragraph's last word, and the score of what never follows.
 END_CHANCE, NEVER = 0.3, -40.0
 
@@ -30,49 +29,14 @@ def write_word_model(path: Path, name: str, text: str) -> None:
     vocabulary = [*spelled, *("".join(spelled[byte] for byte in word.encode()) for word in words), *CONTROL]
     # One direction for each word, and one for whatever else came last.
     width = -(-(len(words) + 1) // 32) * 32
-    writer = gguf.GGUFWriter(str(path), "llama")
-    _describe(writer, name, width, len(vocabulary))
-    _add_tokens(writer, vocabulary)
-    for tensor, weights in _tensors(paragraphs, words, vocabulary, width).items():
-        writer.add_tensor(tensor, weights)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    tensors = _tensors(paragraphs, words, vocabulary, width)
+    write_gguf(path, name, (width, HIDDEN, 1), vocabulary, ["t h"], tensors)
 
 
 def _words(paragraph: str) -> list[str]:
     """Words with what follows them: a blank, or the end of the paragraph."""
     *words, last = paragraph.split()
     return [*(f"{word} " for word in words), f"{last}\n\n"]
-
-
-def _describe(writer: gguf.GGUFWriter, name: str, width: int, size: int) -> None:
-    writer.add_name(name)
-    writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(width)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(HIDDEN)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(width // HEADS)
-    writer.add_vocab_size(size)
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-
-
-def _add_tokens(writer: gguf.GGUFWriter, vocabulary: list[str]) -> None:
-    kinds = [gguf.TokenType.CONTROL if token in CONTROL else gguf.TokenType.NORMAL for token in vocabulary]
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(vocabulary)
-    writer.add_token_types(kinds)
-    writer.add_token_merges(["t h"])
-    writer.add_bos_token_id(vocabulary.index(CONTROL[0]))
-    writer.add_eos_token_id(vocabulary.index(CONTROL[2]))
-    writer.add_add_bos_token(False)
-    writer.add_add_eos_token(False)
-    writer.add_chat_template(TEMPLATE)
 
 
 def _tensors(

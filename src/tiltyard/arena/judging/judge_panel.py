@@ -24,7 +24,7 @@ from tiltyard.judges.judging_run import JudgingDatabases, JudgingWorker, RunProg
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Body
 from tiltyard.judges.requests import JudgeRequest, request_key
-from tiltyard.settings.arena_judges import load_arena_judges
+from tiltyard.settings.arena_judges import ArenaJudges
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.prices import (
     PriceEntry,
@@ -97,7 +97,7 @@ def open_panel(
     prices: Mapping[str, PriceEntry] | None = None,
 ) -> ArenaPanel:
     """Read the configuration, the rubric, the keys and the prices; ``prices`` override those of the file."""
-    config = load_arena_judges(config_path)
+    config = ArenaJudges.load(config_path)
     environment = read_environment(beside or config.folder)
     book = open_prices(merged_prices(config.prices, prices or {}, config.folder))
     seats = [open_judge(settings, environment, book) for settings in config.complete()]

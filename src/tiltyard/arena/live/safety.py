@@ -13,7 +13,7 @@ from tiltyard.arena.content.name_mentions import is_punctuation, normalise, toke
 from tiltyard.errors import MissingExtra, ProviderFault
 from tiltyard.judges.providers.provider import ChatGuard, ChatTurn
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.live_models import ModerationRule, ModerationRules, ModerationSection, load_live_models
+from tiltyard.settings.live_models import LiveModels, ModerationRule, ModerationRules, ModerationSection
 
 #: Characters of a text that are searched. The texts of a battle are shorter.
 _MAX_SEARCHED_CHARACTERS = 1_000_000
@@ -239,7 +239,7 @@ def open_configured_safety(environment: Environment) -> Safety | None:
     path = environment.variables.get(MODERATION_VARIABLE)
     if not path:
         return None
-    models = load_live_models(Path(path))
+    models = LiveModels.load(Path(path))
     if models.moderation is None:
         return None
     return open_safety(models.moderation, models.path.parent, environment)

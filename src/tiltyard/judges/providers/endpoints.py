@@ -67,9 +67,6 @@ class Endpoint:
             else self.base_url
         )
 
-    def is_at(self, domain: str) -> bool:
-        return (URL(self.base_url).host or "").endswith(domain)
-
     def has_credentials(self, api_key: str | None) -> bool:
         return bool(api_key or self.route.secret_headers or self.route.secret_query)
 

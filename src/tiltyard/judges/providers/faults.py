@@ -98,7 +98,12 @@ def status_fault(
     except ValueError:
         document = content[:_ERROR_TEXT_BYTES].decode(errors="replace")
     kind, message = parse_error_document(document)
-    wait, cause = retry_after(headers), _cause(status, kind, message)
+    wait, cause = retry_after(headers), status
+    # The status that fits: Anthropic says 400 and OpenAI 429 of an account without credit, Groq 400 of a retired model.
+    if kind in _NO_CREDIT_CODES or _NO_CREDIT_MESSAGE in message.lower():
+        cause = 402
+    elif kind in _NO_MODEL_CODES:
+        cause = 404
     too_long = is_retryable(cause) and wait is not None and wait > LONGEST_WAIT_SECONDS
     retryable = is_retryable(cause) and not too_long
     advice = _ADVICE.get(cause, "the server does not support this request")
@@ -115,13 +120,6 @@ def status_fault(
         retry_after=wait,
         said=message,
     )
-
-
-def _cause(status: int, kind: str, message: str) -> int:
-    """The status that fits the error: Anthropic says 400 and OpenAI 429 of an account without credit, Groq 400 of a retired model."""
-    if kind in _NO_CREDIT_CODES or _NO_CREDIT_MESSAGE in message.lower():
-        return 402
-    return 404 if kind in _NO_MODEL_CODES else status
 
 
 def unreadable_reply(where: str, what: str, *, billable: bool) -> ProviderFault:

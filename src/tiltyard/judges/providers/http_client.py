@@ -258,7 +258,14 @@ class HttpClient:
         if self._session is None:
             seconds = self._timeout_seconds
             try:
-                connector = _open_connector()
+                connector = aiohttp.TCPConnector(
+                    limit=_CONNECTION_LIMIT,
+                    keepalive_timeout=_IDLE_SECONDS,
+                    ssl=_certificates(),
+                    socket_factory=_open_socket,
+                    # The system's resolver, as for everything else on the machine, even where another one is installed.
+                    resolver=aiohttp.ThreadedResolver(),
+                )
             except OSError as error:
                 problem = f"cannot load certificates: {error}; check SSL_CERT_FILE and SSL_CERT_DIR"
                 raise ProviderFault(f"{self.where}: {problem}") from None
@@ -407,7 +414,7 @@ class HttpProvider(Provider, StreamingProvider):
         route: EndpointRoute | None = None,
     ) -> None:
         endpoint = Endpoint(self.name, checked_base_url(base_url, self.name), route or EndpointRoute())
-        self.is_at_home = endpoint.is_at(self.own_domain)
+        self.is_at_home = (URL(endpoint.base_url).host or "").endswith(self.own_domain)
         self._path = endpoint.route.path or self.call_path
         variable = PROVIDERS[self.name].key_variable
         keyless = f"no API key: set {variable}, or the variable that api_key_env names"
@@ -472,18 +479,6 @@ def _redirected(method: str, url: URL, response: aiohttp.ClientResponse) -> URL 
     if elsewhere and (method != "GET" or target.scheme != "https"):
         return None
     return target
-
-
-def _open_connector() -> aiohttp.TCPConnector:
-    """A pool of connections for the running event loop."""
-    return aiohttp.TCPConnector(
-        limit=_CONNECTION_LIMIT,
-        keepalive_timeout=_IDLE_SECONDS,
-        ssl=_certificates(),
-        socket_factory=_open_socket,
-        # The system's resolver, as for everything else on the machine, even where another one is installed.
-        resolver=aiohttp.ThreadedResolver(),
-    )
 
 
 def _proxy_for(url: URL) -> URL | None:

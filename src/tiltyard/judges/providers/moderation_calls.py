@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.endpoints import Endpoint, checked_base_url
@@ -17,15 +18,26 @@ from tiltyard.settings.live_models import CheckEndpointSection, GuardSection, Mo
 _CATEGORY_LIMIT = 8
 _MAX_CATEGORY_CHARACTERS = 60
 
+S = TypeVar("S", bound=CheckEndpointSection)
 
-class ModerationEndpoint:
-    """An endpoint that is asked whether texts are harmful. Opens nothing before the first call."""
 
-    def __init__(
-        self, section: ModerationEndpointSection, environment: Environment, timeout_seconds: float
-    ) -> None:
+class _Check(Generic[S]):
+    """A check at an endpoint. Opens nothing before the first call."""
+
+    def __init__(self, section: S, environment: Environment, timeout_seconds: float) -> None:
         self._section = section
-        self._wire = _open_wire(section, environment, timeout_seconds)
+        route = environment.route(section, asking=True)
+        endpoint = Endpoint("openai", checked_base_url(section.base_url, "openai"), route)
+        credentials = endpoint.credentials(environment.api_key(section), "Authorization")
+        self._wire = HttpClient(endpoint, credentials, timeout_seconds)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._wire.close()
+
+
+class ModerationEndpoint(_Check[ModerationEndpointSection]):
+    """An endpoint that is asked whether texts are harmful."""
 
     async def harm(self, conversation: Sequence[ChatTurn]) -> tuple[str, ...] | None:
         """The categories of the harm that it sees in a conversation; ``None`` if there is none.
@@ -59,17 +71,12 @@ class ModerationEndpoint:
                 found.update(dict.fromkeys(named))
         return tuple(_shortened(found)) if harmful else None
 
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._wire.close()
 
-
-class GuardModel:
-    """A model that is asked whether a conversation is safe. Opens nothing before the first call."""
+class GuardModel(_Check[GuardSection]):
+    """A model that is asked whether a conversation is safe."""
 
     def __init__(self, section: GuardSection, environment: Environment, timeout_seconds: float) -> None:
-        self._section = section
-        self._wire = _open_wire(section, environment, timeout_seconds)
+        super().__init__(section, environment, timeout_seconds)
         self._safe = {word.casefold() for word in section.safe}
         self._unsafe = {word.casefold() for word in section.unsafe}
 
@@ -103,17 +110,6 @@ class GuardModel:
             raise unreadable_reply(self._wire.where, problem, billable=False)
         named = [part.rpartition(":")[2].strip() for line in lines[1:] for part in line.split(",")]
         return tuple(_shortened(dict.fromkeys(name for name in named if name)))
-
-    async def close(self) -> None:
-        """Close its connections."""
-        await self._wire.close()
-
-
-def _open_wire(section: CheckEndpointSection, environment: Environment, timeout_seconds: float) -> HttpClient:
-    route = environment.route(section, asking=True)
-    endpoint = Endpoint("openai", checked_base_url(section.base_url, "openai"), route)
-    credentials = endpoint.credentials(environment.api_key(section), "Authorization")
-    return HttpClient(endpoint, credentials, timeout_seconds)
 
 
 def _shortened(names: Mapping[str, None]) -> list[str]:

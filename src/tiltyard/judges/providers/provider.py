@@ -46,11 +46,6 @@ class Usage:
     cache_write: int = 0
     cache_read: int = 0
 
-    @property
-    def all_input(self) -> int:
-        """All tokens of the request."""
-        return self.input + self.cache_write + self.cache_read
-
 
 @dataclass(frozen=True, slots=True)
 class BatchItem:

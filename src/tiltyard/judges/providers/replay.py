@@ -86,21 +86,18 @@ def _recorded(path: str) -> tuple[dict[str, Body], str]:
         raise UnreadableFile(f"{path}: cannot read the recorded replies: {error.strerror or error}") from None
     replies: dict[str, Body] = {}
     for number, line in enumerate(content.split(b"\n"), start=1):
-        if line.strip():
-            nonce, reply = _record(line, f"{path}, line {number}")
-            replies[nonce] = reply
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            row = parse_body(line)
+        except ValueError as error:
+            raise UnreadableFile(f"{where}: not JSON ({error})") from None
+        nonce, reply = (row.get("nonce"), row.get("reply")) if isinstance(row, dict) else (None, None)
+        if not isinstance(nonce, str) or not _NONCE.fullmatch(nonce) or not isinstance(reply, dict):
+            raise UnreadableFile(f'{where}: expected {{"nonce": "<32 hex digits>", "reply": {{"text": …}}}}')
+        replies[nonce] = reply
     return replies, hashlib.sha256(content).hexdigest()
-
-
-def _record(line: bytes, where: str) -> tuple[str, Body]:
-    try:
-        row = parse_body(line)
-    except ValueError as error:
-        raise UnreadableFile(f"{where}: not JSON ({error})") from None
-    nonce, reply = (row.get("nonce"), row.get("reply")) if isinstance(row, dict) else (None, None)
-    if not isinstance(nonce, str) or not _NONCE.fullmatch(nonce) or not isinstance(reply, dict):
-        raise UnreadableFile(f'{where}: expected {{"nonce": "<32 hex digits>", "reply": {{"text": …}}}}')
-    return nonce, reply
 
 
 def _usage(stated: object) -> Usage | None:

@@ -61,8 +61,10 @@ class StreamReader:
         if self.stop is None and not self.finished:
             raise unreadable_reply(self.where, "the stream ended without its end mark", billable=True)
         usage = self.usage
-        given, made = (None, None) if usage is None else (usage.all_input, usage.output)
-        return StreamEnd(given, made, self.stop or "end", usage)
+        if usage is None:
+            return StreamEnd(None, None, self.stop or "end")
+        given = usage.input + usage.cache_write + usage.cache_read
+        return StreamEnd(given, usage.output, self.stop or "end", usage)
 
     def _event(self, event: ServerEvent) -> None:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""``tiltyard plan --questions``: the exact requests, and nothing is sent."""
+"""``tiltyard plan --questions`` prints the exact requests, and nothing is sent; ``--prices`` what is known of models."""
 
 from __future__ import annotations
 
@@ -90,3 +90,49 @@ def test_a_file_that_cannot_be_written_is_an_error(arranged):
     ran = arranged.call("plan", "tournament.yaml", "--questions", "no/such/folder/q.jsonl")
     assert ran.code == 2
     assert "no/such/folder" in ran.err
+
+
+# ``tiltyard plan --prices``.
+
+
+def shown(*words):
+    ran = run("plan", "--prices", *words)
+    assert ran.code == 0, ran.err
+    return ran.out
+
+
+def test_all_models_and_those_of_a_name():
+    assert "claude-opus-5-5" in shown()
+    some = shown("GPT-6-")
+    assert "gpt-6-luna" in some
+    assert "claude" not in some
+    assert "2026-11-16" in some
+
+
+def test_one_model_with_its_sources():
+    text = shown("claude-opus-5")
+    assert "claude-opus-5-5" not in text
+    assert "low, medium, high, xhigh, max" in text
+    assert (
+        "https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-adaptive-thinking.html" in text
+    )
+    assert "2027-01-14; the provider" in shown("gpt-4o-mini")
+    assert "generativelanguage" in shown("gemini-3.1-pro-preview")
+
+
+def test_own_models_come_first(tmp_path):
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        "entrants: [{entrant_id: a}, {entrant_id: b}]\nprompts: {bank_path: p}\nanswers: a\n"
+        "rubrics: {factuality: }\nprices: {mine: {input: 1, output: 2}}\n"
+    )
+    found = json.loads(shown("--config", path, "--json"))["models"]
+    assert (found[0]["model"], found[0]["output"], found[0]["thinks"]) == ("mine", 2.0, None)
+    assert len(found) > 50
+    assert "any" in shown("mine", "--config", path)
+
+
+def test_an_unknown_model_can_be_used_all_the_same():
+    ran = run("plan", "--prices", "no-such-model")
+    assert ran.code == 2
+    assert "it can be used all the same" in ran.err

@@ -23,11 +23,9 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.errors import BadOption
+from tiltyard.foundation.arrays import Floats
 from tiltyard.simulation.arena_observers import ExposureObserver
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, average_win
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 #: Each category is written in so much less often than the one before it.
 _CATEGORY_RATIO = 0.6

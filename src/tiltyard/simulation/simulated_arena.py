@@ -25,6 +25,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption, NoMatchup
+from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.simulation.arena_observers import (
     TOP_MODEL_COUNT,
     ExposureObserver,
@@ -35,9 +36,6 @@ from tiltyard.simulation.arena_observers import (
 )
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.worlds import WorldSettings, draw_world_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 #: Range of votes in which changes of the first place are counted.
 FIRST_PLACE_SPAN_VOTES = (20_000, 25_000)

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.foundation.compiled_kernels import Kernel, compile_kernel
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.integer[Any]]
 #: Cell keys, the count of each, and its weighted sums, if any.
 _Run = tuple[Ints, Ints, Floats | None]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings, CrossCheck, cross_check, votes_table
 from tiltyard.core.board.settled_order import (
@@ -43,10 +42,7 @@ from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.pairs import PairScores, score_pairs
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: What orders the board, once the arena ranks by the policy at all.
 Order = Literal["conservative", "bradley-terry"]

@@ -22,19 +22,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.integrity.vote_groups import RecentTable
 from tiltyard.core.ratings.newton import fit_pairs
 from tiltyard.core.ratings.pairs import pairs_from_points
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Array = npt.NDArray[Any]
+from tiltyard.foundation.arrays import Array, Bools, Floats, Ints
 
 #: What one session adds to S, in units of √V.
 _SESSION_DEVIATION_LIMIT = 2.5
@@ -86,9 +80,9 @@ class WatchedVotes:
     score: Floats
     session: Ints
     #: Votes by groups: whether a vote belongs to a group. Every vote belongs to the first.
-    groups: Flags
+    groups: Bools
     #: Whether the vote counts on the official board, so that ratings learn from it.
-    counted: Flags
+    counted: Bools
 
     def __len__(self) -> int:
         return len(self.a)

@@ -46,10 +46,7 @@ from tiltyard.core.integrity.voter_tests import (
     outcome_probabilities,
 )
 from tiltyard.core.ratings.index_sums import sum_by_index
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: How often a session of honest voters may be flagged, by each test.
 _FALSE_FLAG_SHARE = 0.0005

@@ -7,14 +7,12 @@ from them lately, in four groups by their hash; languages are a few common ones 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
+from tiltyard.foundation.arrays import Array, Floats, Ints
 
 #: New pairs before they are merged into the arrays.
 _UNMERGED_COUNT = 2_048

@@ -16,8 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, gammaln, stdtrit
 
 from tiltyard.errors import BadOption, CannotRate
-
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 #: Rating points per logit.
 POINTS_PER_LOGIT = 400.0 / math.log(10.0)

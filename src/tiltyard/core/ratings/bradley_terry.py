@@ -34,9 +34,8 @@ from tiltyard.core.ratings.variance import (
 )
 from tiltyard.core.ratings.weight_limits import LimitedTable, limit_shares, round_factors
 from tiltyard.errors import BadOption, CannotRate
+from tiltyard.foundation.arrays import Floats
 from tiltyard.foundation.compiled_kernels import KernelChoice
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from tiltyard.core.ratings.variance import (
     prompt_findings,
 )
 from tiltyard.errors import BadOption
+from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.foundation.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 
 #: If a prompt or voter has more than this share of the battles, replicates do not show how uncertain ratings are.
@@ -40,8 +41,6 @@ _LARGEST_SHARE = 0.1
 #: Bootstrap replicates that are played in parallel in NumPy.
 _BATCH_REPLICATES = 64
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 

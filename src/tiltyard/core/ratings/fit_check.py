@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaincc
 
 from tiltyard.core.battles import Counts, Table
@@ -17,9 +16,7 @@ from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import PairScores, pairs_by_sorting, score_pairs, tie_share
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: A pair's own battles decide it if its score is this many standard errors from one half.
 _DECIDED_STANDARD_ERRORS = 3.0

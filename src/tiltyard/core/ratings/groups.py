@@ -12,8 +12,7 @@ from tiltyard.core.ratings.findings import MIN_BATTLES, Finding
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import BattleRecord, PairScores
 from tiltyard.core.ratings.sentences import first_of
-
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Ints
 
 #: Copies are reported from this share of the battles on; fewer change nothing that a reader would see.
 _REPEATED_SHARE = 0.01

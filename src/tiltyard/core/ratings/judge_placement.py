@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtri, expit, gammaln, stdtr, stdtrit
@@ -37,10 +36,7 @@ from tiltyard.core.ratings.result import Ratings, Uncertainty
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
 from tiltyard.errors import BadOption
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: Equally likely values of the variance; odd, so that one of them is the median.
 _VALUE_COUNT = 99

@@ -31,9 +31,7 @@ from tiltyard.core.ratings.sandwich import (
     battles_alone,
     distinct_keys,
 )
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: For battles: each one's information v about its difference, its position z (n, k) on the
 #: extra parameters, and its information about the last of these alone. A battle's information is

@@ -40,8 +40,7 @@ from tiltyard.core.ratings.portable_functions import (
 )
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
-
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 #: After a step this small (in logits), and a quarter of the one before at most, the error is a third of it.
 _LAST_REFIT_STEP_LOGITS = 1e-8

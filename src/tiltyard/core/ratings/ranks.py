@@ -17,10 +17,7 @@ from tiltyard.core.ratings.pairs import PairScores, score_pairs
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: A lead of this many logits or less is a tie, not a flip.
 _TIED_LEAD_LOGITS = 1e-9

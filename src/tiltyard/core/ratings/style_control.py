@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.ratings.kernels.style_control import gradient_loop, gradient_vectors
@@ -23,9 +22,8 @@ from tiltyard.core.ratings.newton import (
     maximise_likelihood,
 )
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.arrays import Floats
 from tiltyard.foundation.compiled_kernels import Kernel, compile_kernel
-
-Floats = npt.NDArray[np.float64]
 
 #: An eigenvalue this small counts as zero, for an information matrix scaled to a unit diagonal.
 _SINGULAR_TOLERANCE = 1e-12

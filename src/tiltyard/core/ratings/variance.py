@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
 from tiltyard.core.battles import Counts, Table
@@ -30,9 +29,7 @@ from tiltyard.core.ratings.sandwich import (
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption, CannotRate
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats
 
 ClusterChoice = Literal["auto", "prompt", "battle"]
 #: What is resampled.

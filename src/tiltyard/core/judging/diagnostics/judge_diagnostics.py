@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import NamedTuple, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles.outcome import Label
 from tiltyard.core.judging.diagnostics.verdict_rows import (
@@ -39,8 +38,7 @@ from tiltyard.core.ratings.proportions import (
 )
 from tiltyard.core.ratings.sentences import Values
 from tiltyard.errors import BadOption
-
-Flags = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools
 
 #: The family of a judge that has none, or whose family fields no model.
 NO_FAMILY = -2
@@ -164,7 +162,7 @@ class Trials(NamedTuple):
     """Single trials: the prompt of each, and whether it was a hit."""
 
     prompt: Ints
-    hit: Flags
+    hit: Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)

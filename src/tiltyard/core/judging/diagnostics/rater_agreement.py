@@ -19,9 +19,7 @@ import numpy.typing as npt
 from tiltyard.core.battles.outcome import Outcome
 from tiltyard.core.ratings.proportions import wilson_interval
 from tiltyard.errors import BadOption
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: Prompt, then the two models by name.
 MatchKey = tuple[str, str, str]

@@ -16,10 +16,8 @@ from tiltyard.core.policy.state.exposure_window import ExposureTargets
 from tiltyard.core.policy.state.pair_counts import pair_key, unpack_pair_key
 from tiltyard.core.policy.state.session_memory import SessionMemory
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 Needs = npt.NDArray[np.float32]
 
 

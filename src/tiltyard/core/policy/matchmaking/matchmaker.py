@@ -29,9 +29,9 @@ from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.session_memory import SessionMemory
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import NoMatchup
+from tiltyard.foundation.arrays import Bools
 
 Floats = npt.NDArray[np.float32]
-Bools = npt.NDArray[np.bool_]
 
 LaneDraw = Callable[[EligiblePairs, np.random.Generator], DrawnPair | None]
 _RANDOM_LANES: dict[Lane, LaneDraw] = {

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, draw_index, draw_largest
 from tiltyard.core.policy.state.standing import Standing
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: The penalty of each earlier attempt of the same pair on the same prompt.
 REPEAT_WEIGHT = 0.5

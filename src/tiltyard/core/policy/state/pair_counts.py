@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.foundation.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.uint32]
 
 _MODEL_BITS = 20

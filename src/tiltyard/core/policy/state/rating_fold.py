@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, final
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.policy import Policy
@@ -23,9 +22,7 @@ from tiltyard.core.ratings.kernels.glicko2 import GLICKO_POINTS, Glicko2State, f
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState, OnlineValues
 from tiltyard.core.ratings.portable_functions import LN_10
 from tiltyard.errors import BadOption
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats
 
 _LOGITS_PER_POINT = LN_10 / 400.0
 

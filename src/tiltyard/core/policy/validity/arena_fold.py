@@ -11,7 +11,6 @@ from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.events import Event, Events
@@ -21,9 +20,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold, state_digest
 from tiltyard.errors import BadOption
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Ints
 
 #: Of evaluations that are further back, one in so many stays whole; of those still further, one in its square.
 _THINNING_RATIO = 16

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.ratings.kernels.exponential import exp
+from tiltyard.foundation.arrays import Floats
 from tiltyard.foundation.compiled_kernels import Kernel
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 
 #: Rating points per unit of the Glicko-2 scale (step 2 of the paper).

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.events import Events
 from tiltyard.core.policy.state.policy import Lane, Policy
@@ -48,9 +47,7 @@ from tiltyard.core.policy.validity.serving_fairness import LaneMix, infeasible_m
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.sentences import first_of
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)

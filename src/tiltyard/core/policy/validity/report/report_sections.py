@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from tiltyard.core.policy.state.events import Event, Events
@@ -51,8 +50,7 @@ from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.ranks import Ranks, rank_models
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.errors import BadOption
-
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Ints
 
 #: How often the report may call fair coins uneven.
 _FALSE_ALARM_PROBABILITY = 0.01

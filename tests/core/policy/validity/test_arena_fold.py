@@ -192,20 +192,15 @@ CHANGES = st.fixed_dictionaries(
 )
 
 
-def restored_under(following, policy):
-    """Saved, and read back as if it had always had this policy."""
-    arrays, values = decode_state(following.save())
-    values["policy"] = asdict(policy)
-    values["evaluations"]["in_a_row"] = policy.evaluations
-    return ArenaFold.restore(encode_state(arrays, values))
-
-
 @given(rows_of(), st.integers(0, 120), CHANGES)
 @settings(max_examples=sized(15, 60))
 def test_another_policy_is_as_if_the_state_had_been_restored_under_it(rows, place, changes):
     policy = replace(SMALL, **changes)
     one = folded(rows[:place])
-    other = restored_under(one, policy)
+    arrays, values = decode_state(one.save())
+    values["policy"] = asdict(policy)
+    values["evaluations"]["in_a_row"] = policy.evaluations
+    other = ArenaFold.restore(encode_state(arrays, values))
     one.under(policy)
     assert one.save() == other.save()
     for name in ("short", "need", "n_filled", "n_exhausted", "floor", "best"):

@@ -31,17 +31,12 @@ VARIABLES = (
 )
 
 
-def dispatched():
-    """The features of this processor for which NumPy has variants beyond the least that it needs, newest last."""
-    return np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
-
-
 def environments():
     for core in ("Prescott", "Nehalem", "Sandybridge", "Haswell", "SkylakeX"):
         yield f"blas-{core}", {"OPENBLAS_CORETYPE": core}
     for threads in ("1", "4"):
         yield f"threads-{threads}", {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
-    found = dispatched()
+    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     for count in range(1, len(found) + 1):
         yield f"numpy-without-{count}", {"NPY_DISABLE_CPU_FEATURES": " ".join(found[-count:])}
     for features in ("-AVX512F", "-AVX2,-FMA,-FMA4,-AVX512F", "-AVX,-AVX2,-FMA,-FMA4,-AVX512F"):

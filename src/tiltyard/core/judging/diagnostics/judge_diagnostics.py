@@ -178,28 +178,6 @@ class JudgeObservations:
         return cls(states, rows, pair_orders(rows))
 
 
-def diagnose(
-    seen: Mapping[tuple[str, str], JudgeObservations], own: Mapping[str, int], level: float
-) -> tuple[JudgeDiagnostics, ...]:
-    """Diagnostics of every judge, and of every judge and dimension."""
-    found: list[JudgeDiagnostics] = []
-    for judge in sorted({judge for judge, _ in seen}):
-        dimensions = sorted(dimension for name, dimension in seen if name == judge)
-        trials = {dimension: _trials(seen, judge, dimension, own) for dimension in dimensions}
-        for chosen in (None, *dimensions):
-            parts = [chosen] if chosen is not None else dimensions
-            found.append(
-                _one(
-                    judge,
-                    chosen,
-                    [seen[judge, part] for part in parts],
-                    [trials[part] for part in parts],
-                    level,
-                )
-            )
-    return tuple(found)
-
-
 def _one(
     judge: str,
     dimension: str | None,
@@ -464,7 +442,23 @@ class VerdictObserver:
             place: JudgeObservations.of(self._states[place], VerdictRows.read(rows))
             for place, rows in self._rows.items()
         }
-        return diagnose(seen, own, level)
+        # Diagnostics of every judge, and of every judge and dimension.
+        found: list[JudgeDiagnostics] = []
+        for judge in sorted({judge for judge, _ in seen}):
+            dimensions = sorted(dimension for name, dimension in seen if name == judge)
+            trials = {dimension: _trials(seen, judge, dimension, own) for dimension in dimensions}
+            for chosen in (None, *dimensions):
+                parts = [chosen] if chosen is not None else dimensions
+                found.append(
+                    _one(
+                        judge,
+                        chosen,
+                        [seen[judge, part] for part in parts],
+                        [trials[part] for part in parts],
+                        level,
+                    )
+                )
+        return tuple(found)
 
 
 def _check(question: Question, state: QuestionState, verdict: Verdict | None) -> None:

@@ -235,7 +235,14 @@ def rater_agreement(
     if scale is AgreementScale.ORDINAL:
         votes = votes.where(votes.value != RaterValue.BOTH_BAD)
     counts, own, prompt = _count_items(votes, rater)
-    weight, pairs, same = _coincidences(counts, own)
+    if own is counts:
+        ordered = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(counts.shape[1])
+        scaled = ordered / np.maximum(counts.sum(axis=1) - 1.0, 1.0)[:, None, None]
+    else:
+        others = counts - own
+        ordered = own[:, :, None] * others[:, None, :] + others[:, :, None] * own[:, None, :]
+        scaled = ordered
+    weight, pairs, same = scaled, ordered.sum(axis=(1, 2)) / 2.0, np.trace(ordered, axis1=1, axis2=2) / 2.0
     shared = pairs > 0
     _, cluster = np.unique(prompt[shared], return_inverse=True)
     n_clusters = int(cluster.max(initial=-1)) + 1
@@ -294,21 +301,6 @@ def _count_items(votes: RaterVotes, rater: int | None) -> tuple[Floats, Floats, 
         mine = votes.rater == rater
         np.add.at(own, (row[mine], votes.value[mine]), 1.0)
     return counts, own, votes.prompt[first]
-
-
-def _coincidences(counts: Floats, own: Floats) -> tuple[Floats, Floats, Floats]:
-    """For each item: its matrix of coincidences, its pairs of votes, and those of them that are the same.
-
-    With a rater's own votes, each pair of one of them and another rater's vote is an item of two votes.
-    """
-    if own is counts:
-        ordered = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(counts.shape[1])
-        scaled = ordered / np.maximum(counts.sum(axis=1) - 1.0, 1.0)[:, None, None]
-    else:
-        others = counts - own
-        ordered = own[:, :, None] * others[:, None, :] + others[:, :, None] * own[:, None, :]
-        scaled = ordered
-    return scaled, ordered.sum(axis=(1, 2)) / 2.0, np.trace(ordered, axis1=1, axis2=2) / 2.0
 
 
 def _sum_by(cluster: Ints, values: Floats, n_clusters: int) -> Floats:

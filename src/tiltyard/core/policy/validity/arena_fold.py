@@ -141,7 +141,16 @@ class ArenaFold:
         known = [*self.history.evaluations, evaluation]
         if self.whole is not None:
             for number in _outline_numbers(len(known), self.whole):
-                known[number - 1] = _outlined(known[number - 1])
+                # When it was, and whether the rules held: nothing of the models.
+                nothing = np.empty(0)
+                known[number - 1] = replace(
+                    known[number - 1],
+                    order=np.empty(0, dtype=np.int64),
+                    rating=nothing,
+                    rd=nothing,
+                    coverage=nothing,
+                    rules=(),
+                )
         self.history = replace(self.history, evaluations=tuple(known))
 
 
@@ -166,16 +175,3 @@ def _outline_numbers(n: int, whole: int) -> list[int]:
             found.append(number)
         step *= _THINNING_RATIO
     return found
-
-
-def _outlined(evaluation: Evaluation) -> Evaluation:
-    """When it was, and whether the rules held: nothing of the models."""
-    nothing = np.empty(0)
-    return replace(
-        evaluation,
-        order=np.empty(0, dtype=np.int64),
-        rating=nothing,
-        rd=nothing,
-        coverage=nothing,
-        rules=(),
-    )

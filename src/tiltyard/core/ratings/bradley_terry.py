@@ -281,21 +281,16 @@ class BradleyTerry:
         if failed:
             findings.append(Finding("failed-replicates", {"failed": failed, "replicates": self.n_bootstraps}))
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
-        low, high = _quantiles(replicates, tails)
+        # Percentiles of each model's valid replicates; NaN if there are none.
+        low, high = np.full((2, replicates.shape[1]), np.nan)
+        for k, column in enumerate(replicates.T):
+            present = column[~np.isnan(column)]
+            if len(present):
+                low[k], high[k] = np.quantile(present, tails)
         if fitted.prior_precision:
             below, above = self._ends(pairs, fitted, spread.uncertainty)
             low, high = np.fmin(low, rating + below), np.fmax(high, rating + above)
         return resampled.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
-
-
-def _quantiles(replicates: Floats, tails: list[float]) -> tuple[Floats, Floats]:
-    """Percentiles of each model's valid replicates; NaN if there are none."""
-    low, high = np.full((2, replicates.shape[1]), np.nan)
-    for k, column in enumerate(replicates.T):
-        present = column[~np.isnan(column)]
-        if len(present):
-            low[k], high[k] = np.quantile(present, tails)
-    return low, high
 
 
 def weigh_pairs_evenly(table: Table, scoring: Scoring, enough: int) -> Table:

@@ -266,9 +266,9 @@ def test_the_truth_follows_models_that_drift_and_leave():
 
 
 def test_everything_a_result_comes_from_is_among_what_it_depends_on():
-    """Follow imports from the module of the study; what only checks settings, or runs or keeps studies, moves no number."""
+    """Follow imports from the module of the study; what only names types, checks settings, or runs or keeps studies, moves no number."""
     beside = {"tiltyard.errors", "tiltyard.simulation.studies"}
-    beside |= {f"tiltyard.foundation.{name}" for name in ("compiled_kernels", "field_definitions")}
+    beside |= {f"tiltyard.foundation.{name}" for name in ("arrays", "compiled_kernels", "field_definitions")}
     seen, ahead = set(), ["tiltyard.simulation.simulated_arena"]
     while ahead:
         name = ahead.pop()

@@ -210,7 +210,6 @@ class SimulatedArena:
         self.exposures.watch(standing)
 
     def _session(self) -> int:
-        """Who is served next."""
         if self.world.crowd is not None:
             return int(self.world.crowd.draw(1, self.voters)[0])
         return self.standing.window.served % self.settings.sessions if self.settings.sessions else NO_SESSION
@@ -261,7 +260,6 @@ class SimulatedArena:
             self._evaluate()
 
     def _change_roster(self) -> None:
-        """Enable and retire models as planned by the world."""
         self.changes = [moment for moment in self.changes if moment > self.votes]
         present = set(self.world.present(self.votes).tolist())
         for model in np.flatnonzero(self.standing.enabled).tolist():
@@ -291,6 +289,7 @@ class SimulatedArena:
     def result(self) -> SimulatedArenaResult:
         served = self.standing.window.served
         nominal, lanes = self.exposures.lane_shares(self.standing)
+        settled = settled_orders(self.standing, batch_ratings(self.standing))[LIKE_THESE]
         return SimulatedArenaResult(
             moments=tuple(self.moments),
             official_at=self.history.first_official(),
@@ -306,12 +305,8 @@ class SimulatedArena:
             planted_top3_at=self.planted_top3_at,
             order=tuple(self.standing.order.tolist()),
             left_share=self.left / served,
-            settled_share=self._settled_share(),
+            settled_share=float(settled.sum()) / math.comb(len(settled), 2),
         )
-
-    def _settled_share(self) -> float:
-        settled = settled_orders(self.standing, batch_ratings(self.standing))[LIKE_THESE]
-        return float(settled.sum()) / math.comb(len(settled), 2)
 
 
 def first_changes(
@@ -486,7 +481,6 @@ def _any_prompt(standing: Standing, rng: np.random.Generator) -> int:
 
 
 def _at_least_two(standing: Standing) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Enabled models in the published order."""
     if standing.n_enabled < 2:
         raise NoMatchup(f"{standing.n_enabled} models are enabled, and a matchup needs two: enable more")
     return standing.order

@@ -287,7 +287,6 @@ def _inverted(order: Ints, batch: BatchRatings) -> Bools:
 
 
 def _disagreements(names: tuple[str, ...], batch: BatchRatings, ruled_out: Bools) -> tuple[Disagreement, ...]:
-    """Widest gap first."""
     wrong = ruled_out.copy()
     last = [_inverted(one.order, one.batch) for one in batch.evaluated[-ALARM_EVALUATION_COUNT:]]
     if len(last) == ALARM_EVALUATION_COUNT:

@@ -7,8 +7,8 @@ strength, for which the order is least certain.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,27 +40,6 @@ class PowerAssumptions:
             )
 
 
-class AssumptionsDocument(TypedDict):
-    """`PowerAssumptions` as written in an estimate."""
-
-    tie_rate: float
-    interaction: float
-
-
-class PrecisionDocument(TypedDict):
-    """`ExpectedPrecision` as written in an estimate."""
-
-    half_width: float
-    difference: float
-    detectable: float
-    models: int
-    prompts: int
-    battles: int
-    level: float
-    power: float
-    assumptions: AssumptionsDocument
-
-
 @dataclass(frozen=True, slots=True)
 class ExpectedPrecision:
     """The expected precision of battles of this design, in points, under these assumptions.
@@ -80,21 +59,8 @@ class ExpectedPrecision:
     power: float
     assumptions: PowerAssumptions
 
-    def to_dict(self) -> PrecisionDocument:
-        return {
-            "half_width": self.half_width,
-            "difference": self.difference,
-            "detectable": self.detectable,
-            "models": self.models,
-            "prompts": self.prompts,
-            "battles": self.battles,
-            "level": self.level,
-            "power": self.power,
-            "assumptions": {
-                "tie_rate": self.assumptions.tie_rate,
-                "interaction": self.assumptions.interaction,
-            },
-        }
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def expected_precision(

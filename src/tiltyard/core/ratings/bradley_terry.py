@@ -30,7 +30,6 @@ from tiltyard.core.ratings.variance import (
     VarianceEstimate,
     critical_value,
     rating_variance,
-    unknown_variance,
 )
 from tiltyard.core.ratings.weight_limits import LimitedTable, limit_shares, round_factors
 from tiltyard.errors import BadOption, CannotRate
@@ -135,7 +134,7 @@ class BradleyTerry:
         rating = self._points(fitted.theta) + self._shift(table.models, fitted)
         spread, interval, extras = self._uncertainty(table, pairs, fitted, rating, limited.largest, findings)
         if spread is not None and not spread.varies[fitted.group >= 0].all():
-            findings.append(unknown_variance())
+            findings.append(Finding("no-spread"))
         if not fitted.converged:
             findings.append(Finding("not-converged"))
         return Ratings(

@@ -67,7 +67,6 @@ class Comparison:
     findings: tuple[Finding, ...]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows."""
         del cycle
         printer.text(self.sentence)
 

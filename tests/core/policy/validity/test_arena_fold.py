@@ -268,7 +268,7 @@ def test_old_evaluations_keep_their_outline_and_tell_the_same_of_the_board(rows)
     )
     for model in range(MODELS):
         now = thinned.standing
-        assert one.recent_delta(model, over=1, now=now) == other.recent_delta(model, over=1, now=now)
+        assert one.recent_delta(model, now) == other.recent_delta(model, now)
     n = len(one.evaluations)
     for number, known in enumerate(one.evaluations, start=1):
         assert bool(known.rules) == is_whole(number, n, 2)

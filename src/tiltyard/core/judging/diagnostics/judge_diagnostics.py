@@ -10,9 +10,9 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictForm
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.proportions import (
-    ShareDocument,
     ShareEstimate,
     estimate_share,
     share_difference,
@@ -62,29 +61,6 @@ _LOST = {
 _FORMS = {VerdictForm.SCHEMA: "schema", VerdictForm.TOOL: "tool", VerdictForm.TEXT: "text"}
 _PURPOSE = {purpose: k for k, purpose in enumerate(PURPOSES)}
 _SPOILING = (QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE)
-
-
-class JudgeDocument(TypedDict):
-    """The diagnostics of one judge, as written in `diagnostics.json`."""
-
-    judge_model: str
-    dimension: str | None
-    questions: int
-    states: dict[str, int]
-    labels: dict[str, int]
-    both_bad: int
-    flips: ShareDocument | None
-    inconsistent: ShareDocument | None
-    first_slot: ShareDocument | None
-    longer_wins: ShareDocument | None
-    lists_win: ShareDocument | None
-    own_family: ShareDocument | None
-    own_family_by_others: ShareDocument | None
-    own_family_excess: ShareDocument | None
-    self_agreement: ShareDocument | None
-    identical: ShareDocument | None
-    truncated: ShareDocument | None
-    garbage: ShareDocument | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +107,9 @@ class JudgeDiagnostics:
     def questions(self) -> int:
         return sum(self.states.values())
 
-    def to_dict(self) -> JudgeDocument:
+    def to_dict(self) -> dict[str, Any]:
+        """The diagnostics as written in `diagnostics.json`."""
+        shares = {name: getattr(self, name) for name in _SHARES}
         return {
             "judge_model": self.judge,
             "dimension": self.dimension,
@@ -139,23 +117,12 @@ class JudgeDiagnostics:
             "states": {state.value: self.states.get(state, 0) for state in QuestionState},
             "labels": {label.value: self.labels.get(label, 0) for label in LABELS},
             "both_bad": self.both_bad,
-            "flips": _written(self.flips),
-            "inconsistent": _written(self.inconsistent),
-            "first_slot": _written(self.first_slot),
-            "longer_wins": _written(self.longer_wins),
-            "lists_win": _written(self.lists_win),
-            "own_family": _written(self.own_family),
-            "own_family_by_others": _written(self.own_family_by_others),
-            "own_family_excess": _written(self.own_family_excess),
-            "self_agreement": _written(self.self_agreement),
-            "identical": _written(self.identical),
-            "truncated": _written(self.truncated),
-            "garbage": _written(self.garbage),
+            **{name: None if share is None else share.to_dict() for name, share in shares.items()},
         }
 
 
-def _written(share: ShareEstimate | None) -> ShareDocument | None:
-    return None if share is None else share.to_dict()
+#: The shares, in the order in which they are written.
+_SHARES = tuple(field.name for field in fields(JudgeDiagnostics))[5:]
 
 
 class Trials(NamedTuple):
@@ -361,7 +328,6 @@ def _above(share: ShareEstimate, none: float) -> bool:
 
 
 def _measured(share: ShareEstimate) -> dict[str, float]:
-    """A share with its interval and the trials behind it."""
     return {"share": share.value, "low": share.low, "high": share.high, "trials": share.n}
 
 

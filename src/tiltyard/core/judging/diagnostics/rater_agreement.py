@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import asdict, dataclass
+from typing import TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -63,17 +63,9 @@ class HumanAgreement:
     matrix: tuple[tuple[int, ...], ...]
 
     def to_dict(self) -> AgreementDocument:
-        return {
-            "kappa": self.kappa,
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "clusters": self.clusters,
-            "level": self.level,
-            "agreed": self.agreed,
-            "categories": list(CATEGORIES),
-            "matrix": [list(row) for row in self.matrix],
-        }
+        values = asdict(self)
+        matrix = [list(row) for row in values.pop("matrix")]
+        return cast("AgreementDocument", {**values, "categories": list(CATEGORIES), "matrix": matrix})
 
 
 def match_outcome(prompt_id: str, model_a: str, model_b: str, outcome: Outcome) -> tuple[MatchKey, Outcome]:

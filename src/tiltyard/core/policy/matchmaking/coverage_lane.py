@@ -12,8 +12,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, draw_largest
-from tiltyard.core.policy.matchmaking.pair_draws import REPEAT_WEIGHT, DrawnPair
+from tiltyard.core.policy.matchmaking.eligible_pairs import (
+    REPEAT_WEIGHT,
+    DrawnPair,
+    EligiblePairs,
+    draw_largest,
+)
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.foundation.arrays import Floats, Ints
 

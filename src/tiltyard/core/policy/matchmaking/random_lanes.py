@@ -13,9 +13,9 @@ from functools import cache
 
 import numpy as np
 
-from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
-from tiltyard.core.policy.matchmaking.pair_draws import (
+from tiltyard.core.policy.matchmaking.eligible_pairs import (
     DrawnPair,
+    EligiblePairs,
     draw_least_met_prompt,
     draw_most_needed_prompt,
     draw_pair,

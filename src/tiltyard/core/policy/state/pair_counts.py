@@ -299,7 +299,6 @@ def _added(cell: Ints, tally: Counts) -> tuple[Ints, Counts]:
 
 
 def _laid_out(held: list[PairCells]) -> tuple[Counts, Counts]:
-    """Prompts and tallies of these pairs, concatenated."""
     packed = [cells.packed() for cells in held]
     prompts = np.frombuffer(b"".join(prompts for prompts, _ in packed), dtype=np.uint32)
     tally = np.frombuffer(b"".join(tally for _, tally in packed), dtype=np.uint32)

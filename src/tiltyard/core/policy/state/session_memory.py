@@ -123,7 +123,6 @@ class SessionMemories:
 
 
 def _cut(numbers: Array, sizes: Array) -> Iterator[bytes]:
-    """Split into chunks of the given sizes, as bytes."""
     plain, start = numbers.astype(np.int64).tobytes(), 0
     for size in (8 * sizes).tolist():
         yield plain[start : start + size]

@@ -319,7 +319,6 @@ class Standing:
             self.arrived[model] = votes
 
     def _roster_changed(self) -> None:
-        """Recompute what depends on the enabled models."""
         met = self.meetings.decisive >= self.policy.pair_floor
         np.fill_diagonal(met, val=True)
         #: Enabled opponents against whom a model has too few decisive votes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -47,9 +47,5 @@ class Strengths:
     def widened(self, models: int) -> Strengths:
         """Add more models, of unknown strength."""
         new = Strengths.unknown(models - len(self.rating))
-        return Strengths(
-            np.concatenate([self.rating, new.rating]),
-            np.concatenate([self.rd, new.rd]),
-            np.concatenate([self.se, new.se]),
-            np.concatenate([self.misorder, new.misorder]),
-        )
+        names = [field.name for field in fields(self)]
+        return Strengths(*(np.concatenate([getattr(self, name), getattr(new, name)]) for name in names))

@@ -155,7 +155,6 @@ class ArenaFold:
 
 
 def _parts(saved: bytes) -> Iterator[bytes]:
-    """Each of several saved folds."""
     start = 0
     while start < len(saved):
         stop = start + 8 + int.from_bytes(saved[start : start + 8], "little")

@@ -23,7 +23,7 @@ import numpy as np
 from standing import KINDS, served_and_voted
 from tiltyard.core.policy.matchmaking import (
     coverage_lane,
-    pair_draws,
+    eligible_pairs,
     random_lanes,
 )
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
@@ -118,9 +118,11 @@ def terms(standing: Standing) -> dict[str, Callable[[], object]]:
         "uncertainty: novelty": lambda: random_lanes.novelty(standing, anchor),
         "uncertainty: opponent_weights": lambda: random_lanes.informative_opponents(field, anchor),
         "exploration: scarcity": lambda: random_lanes.scarcity(field),
-        "prompt: least_met": lambda: pair_draws.draw_least_met_prompt(field, anchor, opponent, rng),
-        "prompt: most_needed": lambda: pair_draws.draw_most_needed_prompt(field, anchor, opponent, rng),
-        "prompt: under_covered": lambda: pair_draws.draw_under_covered_prompt(field, anchor, opponent, rng),
+        "prompt: least_met": lambda: eligible_pairs.draw_least_met_prompt(field, anchor, opponent, rng),
+        "prompt: most_needed": lambda: eligible_pairs.draw_most_needed_prompt(field, anchor, opponent, rng),
+        "prompt: under_covered": lambda: eligible_pairs.draw_under_covered_prompt(
+            field, anchor, opponent, rng
+        ),
     }
 
 

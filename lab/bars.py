@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tiltyard.simulation.studies import MeanFigure, Median, Proportion, Study, run_study
+from tiltyard.simulation.studies import BoundedFigure, MeanFigure, Study, run_study
 
 SettingsT = TypeVar("SettingsT")
 ResultT = TypeVar("ResultT")
 
 #: The types of a figure.
-Measured = MeanFigure | Median | Proportion
+Measured = MeanFigure | BoundedFigure
 #: Called with the name of the study, the number of finished seeds and their total.
 SuiteProgress = Callable[[str, int, int], None]
 

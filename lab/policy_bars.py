@@ -24,8 +24,8 @@ from tiltyard.simulation.simulated_arena import (
     first_changes,
 )
 from tiltyard.simulation.studies import (
+    BoundedFigure,
     MeanFigure,
-    Median,
     median_figure,
     paired_difference,
     summarise,
@@ -89,7 +89,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _median(values: Sequence[int | None]) -> Median:
+def _median(values: Sequence[int | None]) -> BoundedFigure:
     """The median of times; events that never happened count as infinite."""
     return median_figure([math.inf if value is None else value for value in values])
 

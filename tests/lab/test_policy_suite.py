@@ -12,7 +12,7 @@ from lab.policy_suite import ROWS, SuiteResult, bar_names, run_suite
 from support.arena_results import result
 from tiltyard.errors import BadOption
 from tiltyard.simulation.simulated_arena import ARENA
-from tiltyard.simulation.studies import MeanFigure, Median, Study, from_plain, proportion, to_plain
+from tiltyard.simulation.studies import BoundedFigure, MeanFigure, Study, from_plain, proportion, to_plain
 from tiltyard.simulation.worlds import WorldSettings
 
 TINY = replace(SIZES["small"], seeds=1, others=1, paired=1, worlds=1, votes=600)
@@ -154,7 +154,7 @@ def test_what_is_asked_is_said_in_words():
 
 
 def test_a_bar_has_the_interval_of_its_figure_or_none():
-    never = Median(math.inf, 100.0, math.inf, 5, 0.9)
+    never = BoundedFigure(math.inf, 100.0, math.inf, 5, 0.9)
     bar = make_bar("x", "x", never, asked=BarThreshold(most=200.0), decides=True)
     assert (bar.figure, bar.low, bar.high, bar.holds, bar.n) == (None, 100.0, None, False, 5)
     nothing = make_bar("x", "x", None, asked=BarThreshold(most=200.0), decides=True)

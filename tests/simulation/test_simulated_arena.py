@@ -1,6 +1,8 @@
 """Simulated arenas: the same for the same seed, and honest about what happened in them."""
 
 import ast
+import math
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
@@ -9,10 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 from support.sizes import sized
+from tiltyard.core.policy.state.events import NO_SESSION, Event
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.errors import BadOption
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.validity.report import validity_report
+from tiltyard.errors import BadOption, NoMatchup
 from tiltyard.simulation.arena_observers import batch_strengths, share_in_order
 from tiltyard.simulation.simulated_arena import (
     ARENA,
@@ -21,7 +30,9 @@ from tiltyard.simulation.simulated_arena import (
     SimulatedArena,
     SimulatedArenaResult,
     SimulationSettings,
+    arena_log,
     first_changes,
+    matchmaker_of,
     simulate,
 )
 from tiltyard.simulation.studies import canonical_text, from_plain, run_study, to_plain
@@ -255,9 +266,9 @@ def test_the_truth_follows_models_that_drift_and_leave():
 
 
 def test_everything_a_result_comes_from_is_among_what_it_depends_on():
-    """Follow imports from the module of the study; what only checks settings, or runs or keeps studies, moves no number."""
+    """Follow imports from the module of the study; what only names types, checks settings, or runs or keeps studies, moves no number."""
     beside = {"tiltyard.errors", "tiltyard.simulation.studies"}
-    beside |= {f"tiltyard.foundation.{name}" for name in ("compiled_kernels", "field_definitions")}
+    beside |= {f"tiltyard.foundation.{name}" for name in ("arrays", "compiled_kernels", "field_definitions")}
     seen, ahead = set(), ["tiltyard.simulation.simulated_arena"]
     while ahead:
         name = ahead.pop()
@@ -294,3 +305,146 @@ def _module(package, name):
 def test_nonsense_settings_are_refused(wrong, said):
     with pytest.raises(BadOption, match=said):
         SimulationSettings(**wrong)
+
+
+# Logs of simulated arenas.
+
+
+SETTINGS = SimulationSettings(
+    world=WorldSettings(models=6, prompts=5, newcomers=1, newcomers_after=200, retired=1, retired_after=300),
+    policy=Policy(window=200),
+    votes=450,
+    skips=0.05,
+    expiries=0.05,
+    sessions=9,
+)
+
+
+@pytest.fixture(scope="module")
+def log():
+    return arena_log(SETTINGS, 3, votes_per_day=100)
+
+
+@pytest.mark.slow
+def test_the_log_is_that_of_the_simulated_arena(log):
+    standing = Standing(SETTINGS.policy, log.models, log.prompts)
+    standing.fold(log.events)
+    result = simulate(SETTINGS, 3)
+    assert standing.votes == 450
+    assert sorted(np.flatnonzero(standing.enabled)) == sorted(result.order)
+    assert len(log.given_up) == result.given_up
+    assert standing.skipped > 0
+    assert standing.expired > 0
+
+
+def test_a_log_is_in_order_names_its_matchups_and_can_be_reported(log):
+    events = log.events
+    served = {row["serial"]: row for row in events[events.event == Event.SERVED].rows()}
+    for vote in events[events.event == Event.VOTE].rows():
+        matchup = served[vote["serial"]]
+        assert all(vote[name] == matchup[name] for name in ("a", "b", "prompt"))
+    assert (np.diff(log.events.time) >= 0).all()
+    assert log.events.time[-1] == 1_704_067_200 + 450 * 86_400 // 100
+    events = log.events
+    joined = np.flatnonzero(events.event == Event.ENABLE)[-1]
+    assert (events.event[:joined] == Event.VOTE).sum() == 200
+    report = validity_report(log.events, log.models, log.prompts, SETTINGS.policy, given_up=log.given_up)
+    assert report.matchups.votes == 450
+
+
+@pytest.mark.slow
+def test_an_official_arena_ends_where_its_simulation_does():
+    settings = replace(SETTINGS, votes=2_000, until_official=True, world=WorldSettings(models=4, prompts=4))
+    log = arena_log(settings, 0, votes_per_day=500)
+    assert (log.events.event == Event.VOTE).sum() == simulate(settings, 0).official_at
+
+
+# Matchmakers: who may meet whom, how often, and on which side.
+
+
+EVERY = pytest.mark.parametrize("name", list(MATCHMAKERS))
+
+
+def arena(ratings, prompts=3, se=1e-9, off=()):
+    """Models at these ratings, those in ``off`` not enabled."""
+    m = len(ratings)
+    standing = Standing(Policy(), [f"m{k}" for k in range(m)], [f"p{k}" for k in range(prompts)])
+    for model in range(m):
+        if model not in off:
+            standing.enable(model)
+    alike = np.full(m, 50.0)
+    standing.rank(Strengths(np.array(ratings, dtype=float), alike, np.full(m, se), np.full(m, 0.1)))
+    return standing
+
+
+def chosen(name, standing, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [matchmaker_of(name)(standing, rng, NO_SESSION) for _ in range(n)]
+
+
+def pair_of(choice):
+    return frozenset((choice.left, choice.right))
+
+
+@EVERY
+@settings(max_examples=sized(10, 30))
+@given(models=st.integers(2, 9), prompts=st.integers(1, 5), seed=st.integers(0, 2**32 - 1), data=st.data())
+def test_two_enabled_models_meet_on_a_prompt_there_is(name, models, prompts, seed, data):
+    off = data.draw(st.sets(st.integers(0, models - 1), max_size=models - 2))
+    standing = arena(np.random.default_rng(seed).normal(1500, 200, models), prompts, 50.0, off)
+    for choice in chosen(name, standing, 3, seed):
+        assert choice.left != choice.right
+        assert {choice.left, choice.right}.isdisjoint(off)
+        assert 0 <= choice.prompt < prompts
+
+
+@EVERY
+def test_the_same_generator_makes_the_same_choices(name):
+    standing = arena([1500, 1600, 1700, 1450], se=40.0)
+    assert repr(chosen(name, standing, 20, 5)) == repr(chosen(name, standing, 20, 5))
+    assert repr(chosen(name, standing, 20, 5)) != repr(chosen(name, standing, 20, 6))
+
+
+@EVERY
+def test_sides_are_even(name):
+    choices = chosen(name, arena([1500, 1600, 1700, 1450], se=40.0), 600)
+    assert abs(sum(one.left < one.right for one in choices) - 300) < 75
+
+
+@EVERY
+@pytest.mark.parametrize("left", [0, 1])
+def test_one_model_has_nobody_to_meet(name, left):
+    with pytest.raises(NoMatchup, match="enable"):
+        chosen(name, arena([1500, 1600], off=range(left, 2)), 1)
+
+
+@pytest.mark.parametrize("name", ["v1", "uniform", "nearest"])
+def test_choices_come_as_often_as_their_propensity_says(name):
+    n = 4000
+    choices = chosen(name, arena([1500, 1600, 1700, 1450], prompts=2), n)
+    seen = Counter((pair_of(one), one.prompt) for one in choices)
+    said = {(pair_of(one), one.prompt): one.propensity for one in choices}
+    assert sum(said.values()) == pytest.approx(1.0)
+    expected = [n * said[cell] for cell in seen]
+    assert stats.chisquare(list(seen.values()), expected).pvalue > 1e-4
+
+
+def test_each_matchmaker_meets_whom_it_says():
+    standing = arena([1500] * 4, prompts=1)
+    for _ in range(50):
+        standing.serve(0, 1, 0)
+    shown = Counter(model for one in chosen("v1", standing, 200) for model in pair_of(one))
+    assert min(shown[2], shown[3]) > 5 * max(shown[0], shown[1])
+    choices = chosen("nearest", arena([1500, 1600, 1700, 1450]), 300)
+    assert {pair_of(one) for one in choices} == {frozenset(pair) for pair in ((2, 1), (1, 0), (0, 3))}
+    near = {frozenset(pair) for pair in ((2, 1), (1, 0), (0, 3))}
+    certain = chosen("thompson", arena([1500, 1600, 1700, 1450]), 300)
+    assert {pair_of(one) for one in certain} == near
+    assert all(math.isnan(one.propensity) for one in certain)
+    open_ = chosen("thompson", arena([1500, 1600, 1700, 1450], se=1e4), 300)
+    assert len({pair_of(one) for one in open_}) == 6
+
+
+def test_an_unknown_matchmaker_is_refused():
+    with pytest.raises(BadOption, match="'elo'"):
+        matchmaker_of("elo")

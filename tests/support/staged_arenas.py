@@ -10,9 +10,8 @@ from itertools import combinations
 import numpy as np
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
+from tiltyard.core.policy.matchmaking.eligible_pairs import DrawnPair, EligiblePairs
 from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
-from tiltyard.core.policy.matchmaking.pair_draws import DrawnPair
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.session_memory import UNSEEN

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
 from tiltyard.core.judging.reconciliation import MatchCounts
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.core.ratings import Finding
-from tiltyard.core.ratings.proportions import ShareDocument
 from tiltyard.report.html_parts import Cell, LinkedText, findings_html, section_html, table_html, text_html
 from tiltyard.report.run_documents import (
     ActualCosts,
@@ -136,7 +134,7 @@ def judges_section(diagnostics: DiagnosticsDocument) -> str:
     )
 
 
-def _judge(one: JudgeDocument) -> str:
+def _judge(one: Mapping[str, Any]) -> str:
     rows = [
         [title, _read_share(one, name), f"{share['n']:,}", f"{share['clusters']:,}", without]
         for name, (title, without) in SHARES.items()
@@ -147,7 +145,8 @@ def _judge(one: JudgeDocument) -> str:
     return heading + (table_html(heads, rows) if rows else "<p>Nothing to say: no verdicts.</p>\n")
 
 
-def _read_share(one: JudgeDocument, name: ShareName) -> Cell:
+def _read_share(one: Mapping[str, Any], name: ShareName) -> Cell:
+    """A share, linked to the matches or checks that it counts."""
     text = _share(one[name])
     if name not in _READ or one[name] is None:
         return text
@@ -155,14 +154,14 @@ def _read_share(one: JudgeDocument, name: ShareName) -> Cell:
     return LinkedText(text, address)
 
 
-def _share(share: ShareDocument | None) -> str:
+def _share(share: Mapping[str, Any] | None) -> str:
     if share is None:
         return "–"
     value, low, high = (100.0 * bound for bound in (share["value"], share["low"], share["high"]))
     return f"{value:.0f} % [{low:.0f}, {high:.0f}]"
 
 
-def _dimensions(judges: Sequence[JudgeDocument]) -> str:
+def _dimensions(judges: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         [one["judge_model"], one["dimension"], *(_read_share(one, name) for name in _BY_DIMENSION)]
         for one in judges
@@ -217,7 +216,8 @@ def questions_section(diagnostics: DiagnosticsDocument) -> str:
     )
 
 
-def _state_count(one: JudgeDocument, state: str) -> Cell:
+def _state_count(one: Mapping[str, Any], state: str) -> Cell:
+    """A count of questions, linked to those without a verdict."""
     text = f"{one['states'][state]:,}"
     if state == QuestionState.OK or not one["states"][state]:
         return text

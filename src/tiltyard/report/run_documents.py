@@ -7,11 +7,9 @@ nothing from those packages.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
-from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementDocument
-from tiltyard.core.judging.power_analysis import PrecisionDocument
 from tiltyard.core.judging.reconciliation import MatchCounts
 from tiltyard.core.ratings.findings import FindingDocument
 
@@ -56,7 +54,7 @@ class DiagnosticsDocument(TypedDict):
     dropped_pairs: int
     #: By model.
     missing_responses: dict[str, int]
-    judges: list[JudgeDocument]
+    judges: list[dict[str, Any]]
     agreement: list[JudgeAgreement]
     findings: list[FindingDocument]
 
@@ -163,7 +161,7 @@ class EstimateDocument(TypedDict):
     worst_twice_usd: str | None
     usd: dict[str, CostRangeDocument]
     lines: list[EstimateLineDocument]
-    expectation: PrecisionDocument | None
+    expectation: dict[str, Any] | None
 
 
 class PilotForecast(TypedDict):

@@ -328,7 +328,6 @@ def _looks(results: Sequence[SimulatedArenaResult], every: int) -> tuple[Forecas
 
 
 def _mean_shares(shares: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """Means lane by lane."""
     return tuple(sum(lane) / len(shares) for lane in zip(*shares, strict=True))
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import pairs_from_points
+from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.simulation.worlds import World
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 #: Number of truly best models whose order is checked.
 TOP_MODEL_COUNT = 10

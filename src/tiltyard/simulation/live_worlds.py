@@ -23,11 +23,9 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.errors import BadOption
+from tiltyard.foundation.arrays import Floats
 from tiltyard.simulation.arena_observers import ExposureObserver
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, average_win
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 #: Each category is written in so much less often than the one before it.
 _CATEGORY_RATIO = 0.6
@@ -219,14 +217,11 @@ def draw_live_world(settings: LiveWorldSettings, rng: np.random.Generator) -> Li
         habits=rng.dirichlet(_HABIT_WEIGHT * shares, v) if k > 1 else np.ones((v, 1)),
         popular_shares=_shares(np.arange(1, settings.popular + 1) ** -settings.zipf),
     )
-    return _levelled(world) if settings.equal else world
-
-
-def _levelled(world: LiveWorld) -> LiveWorld:
-    """The world with strengths at which all true ratings are the same, whatever the models do in a category."""
-    world.strength = np.zeros(len(world.models))
-    for _ in range(_LEVELLING_ROUND_COUNT):
-        world.strength = world.strength - world.truth() / POINTS_PER_LOGIT
+    if settings.equal:
+        # Strengths at which all true ratings are the same, whatever the models do in a category.
+        world.strength = np.zeros(m)
+        for _ in range(_LEVELLING_ROUND_COUNT):
+            world.strength = world.strength - world.truth() / POINTS_PER_LOGIT
     return world
 
 

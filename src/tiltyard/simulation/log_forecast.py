@@ -26,6 +26,7 @@ from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT
 
 #: The range that is stated holds four futures in five.
@@ -36,8 +37,6 @@ _BACKTEST_SHARE = 1.0 / 3.0
 
 #: Closed sets are tried with this many times the clusters that were seen.
 _CLOSED_SET_RATIOS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0)
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 #: Fewer battles than this say too little to forecast from.
 MIN_LOG_BATTLES = 200
 #: A weak prior (600 points), so that a model which only won can be drawn too.

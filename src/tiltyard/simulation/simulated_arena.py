@@ -25,6 +25,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption, NoMatchup
+from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.simulation.arena_observers import (
     TOP_MODEL_COUNT,
     ExposureObserver,
@@ -35,9 +36,6 @@ from tiltyard.simulation.arena_observers import (
 )
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.worlds import WorldSettings, draw_world_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 #: Range of votes in which changes of the first place are counted.
 FIRST_PLACE_SPAN_VOTES = (20_000, 25_000)
@@ -212,7 +210,6 @@ class SimulatedArena:
         self.exposures.watch(standing)
 
     def _session(self) -> int:
-        """Who is served next."""
         if self.world.crowd is not None:
             return int(self.world.crowd.draw(1, self.voters)[0])
         return self.standing.window.served % self.settings.sessions if self.settings.sessions else NO_SESSION
@@ -263,7 +260,6 @@ class SimulatedArena:
             self._evaluate()
 
     def _change_roster(self) -> None:
-        """Enable and retire models as planned by the world."""
         self.changes = [moment for moment in self.changes if moment > self.votes]
         present = set(self.world.present(self.votes).tolist())
         for model in np.flatnonzero(self.standing.enabled).tolist():
@@ -293,6 +289,7 @@ class SimulatedArena:
     def result(self) -> SimulatedArenaResult:
         served = self.standing.window.served
         nominal, lanes = self.exposures.lane_shares(self.standing)
+        settled = settled_orders(self.standing, batch_ratings(self.standing))[LIKE_THESE]
         return SimulatedArenaResult(
             moments=tuple(self.moments),
             official_at=self.history.first_official(),
@@ -308,12 +305,8 @@ class SimulatedArena:
             planted_top3_at=self.planted_top3_at,
             order=tuple(self.standing.order.tolist()),
             left_share=self.left / served,
-            settled_share=self._settled_share(),
+            settled_share=float(settled.sum()) / math.comb(len(settled), 2),
         )
-
-    def _settled_share(self) -> float:
-        settled = settled_orders(self.standing, batch_ratings(self.standing))[LIKE_THESE]
-        return float(settled.sum()) / math.comb(len(settled), 2)
 
 
 def first_changes(
@@ -488,7 +481,6 @@ def _any_prompt(standing: Standing, rng: np.random.Generator) -> int:
 
 
 def _at_least_two(standing: Standing) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Enabled models in the published order."""
     if standing.n_enabled < 2:
         raise NoMatchup(f"{standing.n_enabled} models are enabled, and a matchup needs two: enable more")
     return standing.order

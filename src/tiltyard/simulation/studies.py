@@ -403,19 +403,8 @@ class MeanFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class Median:
-    """A median over seeds, with an interval of order statistics and its coverage ``level``."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-    level: float
-
-
-@dataclass(frozen=True, slots=True)
-class Proportion:
-    """A share of trials with its exact interval."""
+class BoundedFigure:
+    """A median over seeds, or a share of trials, with its interval and the coverage of that, ``level``."""
 
     value: float
     low: float
@@ -438,7 +427,7 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> MeanFig
     return summarise([one - other for one, other in zip(ours, theirs, strict=True)])
 
 
-def median_figure(values: Sequence[float], level: float = 0.95) -> Median:
+def median_figure(values: Sequence[float], level: float = 0.95) -> BoundedFigure:
     """The median with an interval from order statistics, which holds for any distribution.
 
     From the k-th smallest to the k-th largest value it covers 1 − 2·P(B < k), B binomial (n, ½); k is
@@ -451,17 +440,17 @@ def median_figure(values: Sequence[float], level: float = 0.95) -> Median:
     k = next((k for k in range((n + 1) // 2, 1, -1) if 2.0 * bdtr(k - 1, n, 0.5) <= 1.0 - level), 1)
     middle = ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2.0
     covers = 1.0 - 2.0 * float(bdtr(k - 1, n, 0.5))
-    return Median(middle, ordered[k - 1], ordered[n - k], n, max(covers, 0.0))
+    return BoundedFigure(middle, ordered[k - 1], ordered[n - k], n, max(covers, 0.0))
 
 
-def proportion(hits: int, n: int, level: float = 0.95) -> Proportion:
+def proportion(hits: int, n: int, level: float = 0.95) -> BoundedFigure:
     """A share with the exact interval of Clopper and Pearson, Biometrika 26 (1934)."""
     if not 0 <= hits <= n or n == 0:
         raise BadOption(f"{hits} of {n} is not a proportion; expected 0 ≤ hits ≤ n and n above 0")
     tail = (1.0 - level) / 2.0
     low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
     high = float(betaincinv(hits + 1, n - hits, 1.0 - tail)) if hits < n else 1.0
-    return Proportion(hits / n, low, high, n, level)
+    return BoundedFigure(hits / n, low, high, n, level)
 
 
 def _count(values: Sequence[float]) -> int:

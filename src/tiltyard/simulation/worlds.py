@@ -22,6 +22,7 @@ from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.errors import BadOption
+from tiltyard.foundation.arrays import Floats
 
 #: Number of models with small gaps at the top of a world with ``close_top``, and the range of the gaps.
 CLOSE_TOP_MODELS = 8
@@ -43,7 +44,6 @@ HOSTILE: dict[str, dict[str, float | bool]] = {
     "near-separated": {"near_separated": True, "close_top": False},
 }
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 Kinds = npt.NDArray[np.uint8]
 #: Rating points per logit.

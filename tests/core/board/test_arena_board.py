@@ -1,5 +1,7 @@
 """The board of an arena."""
 
+from __future__ import annotations
+
 from dataclasses import fields, replace
 
 import numpy as np
@@ -8,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.boarded_arenas import BAD, TIE, A, arena, noisy, settled
-from tiltyard.core.board.arena_board import make_arena_board
+from tiltyard.core.board.arena_board import CrowdChange, hold_for_crowd, make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
 from tiltyard.core.policy.validity.publication import Badge
 from tiltyard.errors import BadOption
@@ -287,3 +290,39 @@ def test_every_model_has_one_row_and_no_number_is_nan(data):
         for field in fields(row):
             value = getattr(row, field.name)
             assert value == value
+
+
+@pytest.fixture
+def official():
+    votes = [(a, b, p, A) for _ in range(7) for a in range(3) for b in range(a + 1, 3) for p in range(6)]
+    standing = arena([1700, 1600, 1500], votes)
+    history = EvaluationHistory((replace(evaluate(standing), holds=True),) * 3)
+    board = make_arena_board(standing, history)
+    assert board.status == "official"
+    return board
+
+
+def test_a_board_is_not_official_until_a_change_is_explained(official):
+    held = hold_for_crowd(official, [CrowdChange("m2", "new-voters"), CrowdChange("m0", "all")])
+    assert (held.status, held.official_since) == ("calibrating", None)
+    assert not any(row.official for row in held.rows)
+    assert [finding.name for finding in held.findings[:2]] == ["official-held", "crowd-changed"]
+    assert all(name in held.findings[1].text for name in ("m2 (", "m0 ("))
+    assert hold_for_crowd(official, []) is official
+
+
+def test_a_board_that_was_not_official_only_says_what_changed(official):
+    calibrating = replace(official, status="calibrating", official_since=None)
+    held = hold_for_crowd(calibrating, [CrowdChange("m1", "all")])
+    assert [finding.name for finding in held.findings if "held" in finding.name] == []
+    assert held.findings[0].name == "crowd-changed"
+
+
+def test_a_board_without_a_policy_to_show_says_nothing(official):
+    unseen = replace(official, status=None)
+    assert hold_for_crowd(unseen, [CrowdChange("m1", "all")]) is unseen
+
+
+def test_every_group_has_words(official):
+    for group in VOTE_GROUPS:
+        assert "m1 (" in hold_for_crowd(official, [CrowdChange("m1", group)]).findings[1].text

@@ -19,13 +19,6 @@ def full(prompts, models):
     return {prompt: set(range(models)) for prompt in range(prompts)}
 
 
-def raters_by_item(tasks):
-    found = {}
-    for task in tasks:
-        found.setdefault(task.item, []).append(task.rater)
-    return found
-
-
 SIZES = [(8, 4, 6, 2), (8, 4, 6, 3), (8, 4, 6, 6), (5, 3, 4, 1), (60, 4, 12, 2), (7, 3, 5, 4), (1, 2, 3, 2)]
 
 
@@ -34,7 +27,10 @@ def test_work_is_even_and_every_item_has_its_raters(prompts, models, raters, ove
     seed = 2**62 + prompts
     items = list_panel_items(full(prompts, models), None, seed)
     tasks = assign_items(items, raters, overlap, seed)
-    by_item = raters_by_item(tasks)
+    found = {}
+    for task in tasks:
+        found.setdefault(task.item, []).append(task.rater)
+    by_item = found
     assert sorted(by_item) == list(range(len(items)))
     assert all(len(set(found)) == overlap == len(found) for found in by_item.values())
     loads = Counter(task.rater for task in tasks)

@@ -128,18 +128,6 @@ def test_the_volatility_is_found_far_from_where_it_started(volatility, tau):
     assert folded(1500.0, 50.0, volatility, 1500.0, 50.0, 1.0, tau)[2] == pytest.approx(after, rel=1e-8)
 
 
-def vote_by_vote(codes, m, method):
-    """Every vote a rating period of its two models, each meeting the other as it was before."""
-    state = [(method.start, method.initial_rd, method.initial_volatility)] * m
-    score = Scoring().of(codes)
-    for vote in np.flatnonzero(~np.isnan(score)):
-        a, b, y = int(codes.a[vote]), int(codes.b[vote]), float(score[vote])
-        one, other = state[a], state[b]
-        state[a] = rate_period(*one, [(*other[:2], y)], tau=method.tau)
-        state[b] = rate_period(*other, [(*one[:2], 1.0 - y)], tau=method.tau)
-    return np.array(state).T
-
-
 @pytest.mark.parametrize(
     "method", [PLAIN, TEXTBOOK, Glicko2(tau=1.0, initial_volatility=0.1, kernel="plain")]
 )
@@ -147,7 +135,14 @@ def test_folding_is_the_paper_vote_by_vote(method):
     codes = drawn(5, 300, 3, judged=True)
     codes.kind[::50] = Kind.BOTH_BAD
     result = method(table(codes))
-    rating, rd, volatility = vote_by_vote(codes, 5, method)
+    state = [(method.start, method.initial_rd, method.initial_volatility)] * 5
+    score = Scoring().of(codes)
+    for vote in np.flatnonzero(~np.isnan(score)):
+        a, b, y = int(codes.a[vote]), int(codes.b[vote]), float(score[vote])
+        one, other = state[a], state[b]
+        state[a] = rate_period(*one, [(*other[:2], y)], tau=method.tau)
+        state[b] = rate_period(*other, [(*one[:2], 1.0 - y)], tau=method.tau)
+    rating, rd, volatility = np.array(state).T
     np.testing.assert_allclose(result.rating, rating, rtol=0, atol=1e-5)
     np.testing.assert_allclose(result.extras["rd"], rd, rtol=0, atol=1e-5)
     np.testing.assert_allclose(result.extras["volatility"], volatility, rtol=1e-7)

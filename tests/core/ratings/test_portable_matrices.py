@@ -59,22 +59,18 @@ def test_an_inverse_is_symmetric_and_that_of_lapack(m):
     np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-9, atol=1e-12)
 
 
-def points_of(codes, m):
-    points = np.zeros((m, m))
-    for a, b, kind in zip(codes.a, codes.b, codes.kind, strict=True):
-        y = {Kind.WIN_A: 1.0, Kind.WIN_B: 0.0}.get(kind, 0.5)
-        points[a, b] += y
-        points[b, a] += 1.0 - y
-    return points
-
-
 @pytest.mark.parametrize(
     ("m", "n", "start"),
     [(2, 3, "zero"), (2, 3, "far"), (6, 300, "opposite"), (6, 300, "far"), (40, 2000, "zero")],
 )
 def test_a_refit_is_newtons_fit_wherever_it_starts(m, n, start):
     """With a covariance that is far too wide, too: it is then computed anew, and steps that go too far are halved."""
-    points = points_of(drawn(m, n, seed=1), m)
+    codes = drawn(m, n, seed=1)
+    points = np.zeros((m, m))
+    for a, b, kind in zip(codes.a, codes.b, codes.kind, strict=True):
+        y = {Kind.WIN_A: 1.0, Kind.WIN_B: 0.0}.get(kind, 0.5)
+        points[a, b] += y
+        points[b, a] += 1.0 - y
     fit = newton.fit_pairs(pairs_from_points(points), prior_precision=0.25)
     begin = {"zero": np.zeros(m), "far": np.linspace(-9.0, 9.0, m), "opposite": -3.0 * fit.theta}[start]
     for covariance in (4.0 * np.eye(m), fit.bread + 4.0 / m):

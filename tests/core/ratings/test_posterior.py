@@ -48,20 +48,15 @@ def test_two_models_have_the_limits_of_their_exact_posterior(won, lost, level):
 
 def test_three_models_have_nearly_the_limits_of_their_exact_posterior():
     result = PRIOR(told(WON_ALL))
-    samples = sampled_contrast()
-    low, high = 1500.0 + UNIT * np.quantile(samples, [0.025, 0.975])
-    assert result.interval.low[0] == pytest.approx(low, abs=8.0)
-    assert result.interval.high[0] == pytest.approx(high, abs=8.0)
-
-
-def sampled_contrast(n=400_000):
-    """a's distance from the mean, drawn from the prior and weighted by the likelihood of WON_ALL."""
     rng = np.random.default_rng(1)
-    a, b, c = rng.normal(0.0, SD, (3, n)) + np.array([[1.5], [-0.7], [-0.7]])
+    a, b, c = rng.normal(0.0, SD, (3, 400_000)) + np.array([[1.5], [-0.7], [-0.7]])
     shifted = ((a - 1.5) ** 2 + (b + 0.7) ** 2 + (c + 0.7) ** 2 - a * a - b * b - c * c) / 2.0 / SD**2
     inner = 10.0 * (log_expit(a - b) + log_expit(a - c)) + 6.0 * (log_expit(b - c) + log_expit(c - b))
     weight = np.exp(inner + shifted)
-    return rng.choice(a - (a + b + c) / 3.0, 200_000, p=weight / weight.sum())
+    samples = rng.choice(a - (a + b + c) / 3.0, 200_000, p=weight / weight.sum())
+    low, high = 1500.0 + UNIT * np.quantile(samples, [0.025, 0.975])
+    assert result.interval.low[0] == pytest.approx(low, abs=8.0)
+    assert result.interval.high[0] == pytest.approx(high, abs=8.0)
 
 
 def test_davidsons_tie_parameter_is_free_while_a_rating_is_held():

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.cluster_keys import Keys, hash_texts
+from tiltyard.foundation.arrays import Floats
 
 Ints = npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]
 
 #: The columns whose distinct values a table records.

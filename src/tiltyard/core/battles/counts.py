@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.foundation.compiled_kernels import Kernel, compile_kernel
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.integer[Any]]
 #: Cell keys, the count of each, and its weighted sums, if any.
 _Run = tuple[Ints, Ints, Floats | None]
@@ -156,7 +155,6 @@ class CountsBuilder:
         return plane.astype(np.int64), a.astype(np.int64), b.astype(np.int64)
 
     def _count(self, a: Codes, b: Codes, kind: npt.NDArray[np.uint8]) -> None:
-        """Count unweighted rows in place."""
         for first in range(0, len(kind), _CARRY_ROWS):
             rows = slice(first, first + _CARRY_ROWS)
             if self._recent_rows + len(kind[rows]) > _CARRY_ROWS:
@@ -169,7 +167,6 @@ class CountsBuilder:
                 np.add.at(self._recent, self._keys(kind[rows], a[rows], b[rows]), np.int32(1))
 
     def _carry(self) -> Ints:
-        """All counts in 64 bits."""
         if self._wide is None:
             self._wide = np.zeros(_PLANE_COUNT * self._capacity**2, dtype=np.int64)
         if self._recent_rows:

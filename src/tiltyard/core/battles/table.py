@@ -14,10 +14,10 @@ from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_texts, mix_bits
 from tiltyard.core.battles.counts import Counts, CountsBuilder
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.arrays import Floats
 from tiltyard.foundation.compiled_kernels import choose_kernel
 
 Ints = npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.float64]
 
 Tags = Mapping[str, frozenset[str]]
 #: The default of an optional column, if only some chunks have it.

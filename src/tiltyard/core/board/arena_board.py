@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings, CrossCheck, cross_check, votes_table
 from tiltyard.core.board.settled_order import (
@@ -43,10 +43,7 @@ from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.pairs import PairScores, score_pairs
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: What orders the board, once the arena ranks by the policy at all.
 Order = Literal["conservative", "bradley-terry"]
@@ -165,8 +162,6 @@ class ArenaBoard:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """Everything a board is made of."""
-
     standing: Standing
     history: EvaluationHistory
     legacy_elo: Floats | None
@@ -205,6 +200,8 @@ def make_arena_board(
     _check(given, order)
     shown, score = _ranking(given, order)
     ranked = _ranked(standing.enabled & ~np.isnan(score), score)
+    pairs = math.comb(len(standing.models), 2)
+    outgrown = family is not None and family < pairs
     board = ArenaBoard(
         rows=(),
         order=shown,
@@ -216,20 +213,13 @@ def make_arena_board(
         band_coverage=None,
         serving=None,
         cross_check=None,
-        findings=_family_findings(len(standing.models), family),
+        findings=(Finding("family-outgrown", {"planned": family, "pairs": pairs}),) if outgrown else (),
         settled=None,
         first_place=None,
     )
     claims = claims_of(ranked, settled, standing.votes, standing.models) if settled and given.seen else None
     board = _with_policy(board, given, ranked, claims) if given.seen else board
     return replace(board, rows=_rows(given, ranked, score, claims, official=board.status == "official"))
-
-
-def _family_findings(models: int, planned: int | None) -> tuple[Finding, ...]:
-    pairs = models * (models - 1) // 2
-    if planned is None or planned >= pairs:
-        return ()
-    return (Finding("family-outgrown", {"planned": planned, "pairs": pairs}),)
 
 
 def _withdrawn(given: _Given) -> Finding | None:
@@ -275,7 +265,7 @@ def _ranked(among: Bools, score: Floats) -> Ints:
 
 def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims | None) -> ArenaBoard:
     """All that the policy has to say of the board as a whole."""
-    standing, history = given.standing, given.history
+    standing, history, policy = given.standing, given.history, given.standing.policy
     rules, serving = publication_rules(standing), measure_serving(standing)
     check = None
     if given.batch is not None:
@@ -286,7 +276,13 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims 
         check = cross_check(standing, batch, ranked)
     official = history.official and standing.n_enabled >= 2 and all(rule.holds for rule in rules)
     alarm = None if check is None else check.alarm
-    withheld = _withheld(standing, ranked) if official else None
+    # The rules looked at the conservative order: another top has not earned their word.
+    top = standing.order[: policy.published_top]
+    withheld = None
+    if official and not np.array_equal(ranked[: policy.published_top], top):
+        withheld = Finding(
+            "official-withheld", first_of("models", [standing.models[k] for k in top.tolist()])
+        )
     held = Finding("official-held") if official and alarm is not None else None
     official = official and withheld is None and held is None
     alarms = (withheld, held, alarm, _withdrawn(given))
@@ -306,15 +302,6 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims 
         ),
         settled=None if claims is None else claims.sentence,
     )
-
-
-def _withheld(standing: Standing, ranked: Ints) -> Finding | None:
-    """The rules looked at the conservative order: another top has not earned their word."""
-    top = standing.policy.published_top
-    if np.array_equal(ranked[:top], standing.order[:top]):
-        return None
-    first = [standing.models[model] for model in standing.order[:top].tolist()]
-    return Finding("official-withheld", first_of("models", first))
 
 
 def _rows(
@@ -372,7 +359,7 @@ def _row_with_policy(row: ArenaRow, given: _Given, model: int, *, official: bool
         coverage=coverage_of(standing, model),
         pair_coverage=pair_coverage_score(standing, model),
         quality=model_quality(standing, model),
-        delta=given.history.recent_delta(model, over=standing.policy.evaluated_every, now=standing),
+        delta=given.history.recent_delta(model, standing),
         badge=None if card is None else card.badge,
         waiting=() if card is None else card.waiting,
         arrived=None if standing.arrived[model] == NEVER_ARRIVED_VOTES else int(standing.arrived[model]),

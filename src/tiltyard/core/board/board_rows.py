@@ -14,7 +14,6 @@ from tiltyard.core.ratings.fit_check import FitCheck, Prediction
 from tiltyard.core.ratings.judge_placement import JudgePlacement, PlacementLabel
 from tiltyard.core.ratings.pairs import count_records
 from tiltyard.core.ratings.ranks import Flip, Ranks
-from tiltyard.core.ratings.scoring import Scoring
 
 #: The columns of a board as `Ratings.to_columns` and the artifacts name them, and the field of each.
 _COLUMNS = {
@@ -184,29 +183,11 @@ def placed_board(board: Board, placed: PlacedModel) -> Board:
     """The human board with the placed model's row where its rating belongs; all other rows stay as they are."""
     model = placed.placement.model
     others = [row for row in board.rows if row.model != model]
-    own = _placed_row(placed, scoring_of(board.method))
-    at = next((k for k, row in enumerate(others) if _follows(row, own)), len(others))
-    return replace(
-        board,
-        rows=(*others[:at], own, *others[at:]),
-        n_battles=board.n_battles + own.battles + own.unrated,
-        findings=(*board.findings, *placed.placement.findings),
-    )
-
-
-def _follows(row: Row, own: Row) -> bool:
-    """Whether a row of the human board stands below the placed model's."""
-    if own.rating is None or row.rating is None or row.group != own.group:
-        return own.group is not None and (row.group is None or row.group > own.group)
-    return row.rating < own.rating
-
-
-def _placed_row(placed: PlacedModel, scoring: Scoring) -> Row:
     found, judged = placed.placement, placed.judged
     k = judged.models.index(found.model)
-    record = count_records(judged.counts, len(judged.models), scoring)
+    record = count_records(judged.counts, len(judged.models), scoring_of(board.method))
     rated = found.group >= 0
-    return Row(
+    own = Row(
         rank=found.rank,
         model=found.model,
         rating=_number(found.rating),
@@ -224,6 +205,20 @@ def _placed_row(placed: PlacedModel, scoring: Scoring) -> Row:
         unrated=int(record.unrated[k]),
         placed=found.label if rated else None,
     )
+    at = next((k for k, row in enumerate(others) if _follows(row, own)), len(others))
+    return replace(
+        board,
+        rows=(*others[:at], own, *others[at:]),
+        n_battles=board.n_battles + own.battles + own.unrated,
+        findings=(*board.findings, *placed.placement.findings),
+    )
+
+
+def _follows(row: Row, own: Row) -> bool:
+    """Whether a row of the human board stands below the placed model's."""
+    if own.rating is None or row.rating is None or row.group != own.group:
+        return own.group is not None and (row.group is None or row.group > own.group)
+    return row.rating < own.rating
 
 
 @dataclass(frozen=True)

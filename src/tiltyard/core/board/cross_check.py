@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import Table
 from tiltyard.core.policy.state.standing import Standing
@@ -24,10 +23,7 @@ from tiltyard.core.ratings.ranks import rank_models, tiers_of
 from tiltyard.core.ratings.result import Uncertainty
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: At so many evaluations in a row two orders must differ before they are said to disagree.
 ALARM_EVALUATION_COUNT = 2
@@ -291,7 +287,6 @@ def _inverted(order: Ints, batch: BatchRatings) -> Bools:
 
 
 def _disagreements(names: tuple[str, ...], batch: BatchRatings, ruled_out: Bools) -> tuple[Disagreement, ...]:
-    """Widest gap first."""
     wrong = ruled_out.copy()
     last = [_inverted(one.order, one.batch) for one in batch.evaluated[-ALARM_EVALUATION_COUNT:]]
     if len(last) == ALARM_EVALUATION_COUNT:

@@ -175,8 +175,6 @@ class BoardDocument(ArenaBoard):
 
 @dataclass(frozen=True, slots=True)
 class _About:
-    """What a document says of itself in plain values."""
-
     arena: str
     source: str
     position: int

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings
 from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
@@ -22,10 +21,7 @@ from tiltyard.core.ratings.result import Uncertainty
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 from tiltyard.errors import BadOption
-
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: What an order is settled for: the prompts of the arena, or the population that they are a sample of.
 Scope = Literal["these prompts", "prompts like these"]

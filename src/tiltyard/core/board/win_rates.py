@@ -40,9 +40,7 @@ from tiltyard.core.ratings.variance import (
     critical_value,
 )
 from tiltyard.core.ratings.weight_limits import limit_shares
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 _COLUMN = {
     Kind.WIN_A: 0,

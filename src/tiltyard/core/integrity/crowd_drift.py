@@ -21,20 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.integrity.vote_groups import RecentTable
 from tiltyard.core.ratings.newton import fit_pairs
 from tiltyard.core.ratings.pairs import pairs_from_points
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Array = npt.NDArray[Any]
+from tiltyard.foundation.arrays import Array, Bools, Floats, Ints
 
 #: What one session adds to S, in units of √V.
 _SESSION_DEVIATION_LIMIT = 2.5
@@ -86,22 +80,15 @@ class WatchedVotes:
     score: Floats
     session: Ints
     #: Votes by groups: whether a vote belongs to a group. Every vote belongs to the first.
-    groups: Flags
+    groups: Bools
     #: Whether the vote counts on the official board, so that ratings learn from it.
-    counted: Flags
+    counted: Bools
 
     def __len__(self) -> int:
         return len(self.a)
 
     def __getitem__(self, rows: slice) -> WatchedVotes:
-        return WatchedVotes(
-            self.a[rows],
-            self.b[rows],
-            self.score[rows],
-            self.session[rows],
-            self.groups[rows],
-            self.counted[rows],
-        )
+        return WatchedVotes(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,39 +101,6 @@ class DriftSign:
     shift: float
     since_votes: int
     log_evidence: float
-
-
-@dataclass(slots=True, eq=False)
-class _Sums:
-    """S, A and V, each by group and model."""
-
-    residual: Floats
-    slope: Floats
-    variance: Floats
-
-    @classmethod
-    def empty(cls, groups: int, models: int) -> _Sums:
-        return cls(*(np.zeros((groups, models)) for _ in range(3)))
-
-    @classmethod
-    def of(cls, stacked: Floats) -> _Sums:
-        """The sums that `stacked` returned."""
-        residual, slope, variance = stacked.copy()
-        return cls(residual, slope, variance)
-
-    def stacked(self) -> Floats:
-        return np.stack([self.residual, self.slope, self.variance])
-
-    def add(self, cells: Ints, steps: tuple[Floats, Floats, Floats]) -> None:
-        """Add the steps of S, A and V at these places, counted through groups and models."""
-        residual, slope, variance = (np.bincount(cells, step, self.slope.size) for step in steps)
-        self.residual += residual.reshape(self.slope.shape)
-        self.slope += slope.reshape(self.slope.shape)
-        self.variance += variance.reshape(self.slope.shape)
-
-    def widened(self, models: int) -> _Sums:
-        more = ((0, 0), (0, models - self.residual.shape[1]))
-        return _Sums(*(np.pad(each, more) for each in (self.residual, self.slope, self.variance)))
 
 
 @dataclass(slots=True, eq=False)
@@ -170,9 +124,10 @@ class CrowdDrift:
         self._points = np.zeros((models, models))
         self._theta = np.zeros(models)
         self._variance = np.full(models, self.settings.strength_sd**2)
-        self._sums = _Sums.empty(groups, models)
+        #: S, A and V, each by group and model.
+        self._sums = np.zeros((3, groups, models))
         #: The same of the votes that count, before the offsets below are taken off: from these they are learnt.
-        self._learnt = _Sums.empty(groups, models)
+        self._learnt = np.zeros((3, groups, models))
         self._offset = np.zeros((groups, models))
         #: How far the results of a group follow what is expected of all votes, and the products from which it follows.
         self._sharpness = np.ones(groups)
@@ -199,7 +154,8 @@ class CrowdDrift:
         self._points = np.pad(self._points, (0, more))
         self._theta = np.pad(self._theta, (0, more))
         self._variance = np.pad(self._variance, (0, more), constant_values=self.settings.strength_sd**2)
-        self._sums, self._learnt = self._sums.widened(models), self._learnt.widened(models)
+        self._sums = np.pad(self._sums, ((0, 0), (0, 0), (0, more)))
+        self._learnt = np.pad(self._learnt, ((0, 0), (0, 0), (0, more)))
         self._offset = np.pad(self._offset, ((0, 0), (0, more)))
         for start in self._starts:
             start.sums = np.pad(start.sums, ((0, 0), (0, 0), (0, more)))
@@ -229,8 +185,7 @@ class CrowdDrift:
         """Models and groups whose evidence has reached the threshold now, the strongest first."""
         if not self._starts:
             return []
-        now = self._sums.stacked()
-        s, a, v = np.stack([now - start.sums for start in self._starts], axis=1)
+        s, a, v = np.stack([self._sums - start.sums for start in self._starts], axis=1)
         v = np.maximum(v, _VARIANCE_TOLERANCE)
         # The evidence is at most S²/2V, which most starting points are far below.
         near = np.nonzero(s * s >= 2.0 * self.threshold * v)
@@ -262,7 +217,7 @@ class CrowdDrift:
         self._sharpness = self._products[0] / self._products[1]
         if self.votes % self.settings.remembered_votes == 0:
             self._sessions.age()
-        self._starts.append(_Start(self.votes, self._sums.stacked(), variance + self._variance))
+        self._starts.append(_Start(self.votes, self._sums.copy(), variance + self._variance))
         self._starts = [start for start in self._starts if self._is_kept(start)]
 
     def _is_kept(self, start: _Start) -> bool:
@@ -279,7 +234,6 @@ class CrowdDrift:
         return newest - number < self.settings.starts and number % every == 0
 
     def _rate(self) -> None:
-        """Fit the strengths to the votes that count so far."""
         fit = fit_pairs(
             pairs_from_points(self._points),
             prior_precision=1.0 / self.settings.strength_sd**2,
@@ -290,10 +244,11 @@ class CrowdDrift:
 
     def _set_offsets(self) -> Floats:
         """Learn how each group differs from all votes about each model; return the variance of that, in logits²."""
-        known = self._learnt.slope**2 / np.maximum(self._learnt.variance, _VARIANCE_TOLERANCE)
+        residual, slope, spread = self._learnt
+        known = slope**2 / np.maximum(spread, _VARIANCE_TOLERANCE)
         prior = 1.0 / self.settings.group_sd**2
-        per_slope = self._learnt.slope / np.maximum(self._learnt.variance, _VARIANCE_TOLERANCE)
-        self._offset = self._learnt.residual * per_slope / (known + prior)
+        per_slope = slope / np.maximum(spread, _VARIANCE_TOLERANCE)
+        self._offset = residual * per_slope / (known + prior)
         variance = 1.0 / (known + prior)
         # All votes are what ratings are fitted to.
         self._offset[0], variance[0] = 0.0, 0.0
@@ -312,13 +267,13 @@ class CrowdDrift:
             (votes.b, 1.0 - votes.score, 1.0 - expected),
         ):
             plain = score - 0.5 - self._sharpness[0] * (own - 0.5)
-            steps = self._session_steps(votes.session, models, information, plain)
-            weight = steps.slope / information
+            steps, slopes, variances = self._session_steps(votes.session, models, information, plain)
+            weight = slopes / information
             sharper = (weight * (own - 0.5))[rows] * (self._sharpness[0] - self._sharpness[groups])
-            residual, cells = steps.residual[rows] + sharper, groups * self.models + models[rows]
-            grows, varies = steps.slope[rows], steps.variance[rows]
-            self._learnt.add(cells[counts], (residual[counts], grows[counts], varies[counts]))
-            self._sums.add(cells, (residual - self._offset.ravel()[cells] * grows, grows, varies))
+            residual, cells = steps[rows] + sharper, groups * self.models + models[rows]
+            grows, varies = slopes[rows], variances[rows]
+            _add(self._learnt, cells[counts], (residual[counts], grows[counts], varies[counts]))
+            _add(self._sums, cells, (residual - self._offset.ravel()[cells] * grows, grows, varies))
         above, members = expected - 0.5, votes.groups & rated[:, None]
         self._products += np.stack([((votes.score - 0.5) * above) @ members, (above * above) @ members])
         np.add.at(self._points, (votes.a[rated], votes.b[rated]), votes.score[rated])
@@ -326,10 +281,10 @@ class CrowdDrift:
         self._ties += int((votes.score == 0.5).sum())
         self.votes += len(votes)
 
-    def _session_steps(self, sessions: Ints, models: Ints, information: Floats, residual: Floats) -> _Sums:
+    def _session_steps(self, sessions: Ints, models: Ints, information: Floats, residual: Floats) -> Floats:
         """By how much each vote changes S, A and V of its model, given what its session said of it before."""
         taste = self.settings.voter_sd**2
-        steps = _Sums(*(np.empty(len(sessions)) for _ in range(3)))
+        steps = np.empty((3, len(sessions)))
         keys = (sessions.astype(np.uint64) * _KEY_FACTOR + models.astype(np.uint64)) & _KEY_MASK
         rows = zip(keys.tolist(), information.tolist(), residual.tolist(), strict=True)
         for k, (key, more, unexpected) in enumerate(rows):
@@ -338,8 +293,7 @@ class CrowdDrift:
             a1, v1 = _slope_and_variance(before + more, taste)
             sum_after = sum_before + unexpected * (a1 - a0) / more
             self._sessions.put(key, (before + more, sum_after))
-            steps.slope[k], steps.variance[k] = a1 - a0, v1 - v0
-            steps.residual[k] = _limited(sum_after, v1) - _limited(sum_before, v0)
+            steps[:, k] = _limited(sum_after, v1) - _limited(sum_before, v0), a1 - a0, v1 - v0
         return steps
 
     def saved(self) -> dict[str, Array]:
@@ -350,8 +304,8 @@ class CrowdDrift:
             "points": self._points,
             "theta": self._theta,
             "variance": self._variance,
-            "sums": self._sums.stacked(),
-            "learnt": self._learnt.stacked(),
+            "sums": self._sums.copy(),
+            "learnt": self._learnt.copy(),
             "offset": self._offset,
             "sharpness": self._sharpness,
             "products": self._products,
@@ -370,7 +324,7 @@ class CrowdDrift:
         drift.votes, drift._ties = votes, ties
         drift._points, drift._products = saved["points"].copy(), saved["products"].copy()
         drift._theta, drift._variance = saved["theta"], saved["variance"]
-        drift._sums, drift._learnt = _Sums.of(saved["sums"]), _Sums.of(saved["learnt"])
+        drift._sums, drift._learnt = saved["sums"].copy(), saved["learnt"].copy()
         drift._offset, drift._sharpness = saved["offset"], saved["sharpness"]
         drift._decisive = float(saved["decisive"][0])
         columns = zip(
@@ -382,6 +336,11 @@ class CrowdDrift:
             {name.removeprefix(prefix): array for name, array in saved.items() if name.startswith(prefix)}
         )
         return drift
+
+
+def _add(sums: Floats, cells: Ints, steps: tuple[Floats, Floats, Floats]) -> None:
+    """Add the steps of S, A and V at these places, counted through groups and models."""
+    sums += np.stack([np.bincount(cells, step, sums[0].size) for step in steps]).reshape(sums.shape)
 
 
 def _slope_and_variance(information: float, taste: float) -> tuple[float, float]:

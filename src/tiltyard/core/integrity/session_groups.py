@@ -46,10 +46,7 @@ from tiltyard.core.integrity.voter_tests import (
     outcome_probabilities,
 )
 from tiltyard.core.ratings.index_sums import sum_by_index
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: How often a session of honest voters may be flagged, by each test.
 _FALSE_FLAG_SHARE = 0.0005
@@ -134,7 +131,11 @@ def _skips(shown: ShownMatchups, place: Ints, shape: tuple[int, int]) -> list[Vo
     matchups = np.bincount(place).astype(np.float64)
     skips = sum_by_index(place, skipped, shape[0])
     n, k = with_model.reshape(shape), skipped_with.reshape(shape)
-    usual = _usual_odds(n.sum(axis=0), k.sum(axis=0), matchups.sum(), skips.sum())
+    # By which factor the odds of a skip are higher where a model is shown, for all voters together.
+    shown_with, skipped_of, total = n.sum(axis=0), k.sum(axis=0), skips.sum()
+    inside_odds = (skipped_of + 1.0) / (shown_with - skipped_of + 1.0)
+    outside_odds = (total - skipped_of + 1.0) / (matchups.sum() - shown_with - total + skipped_of + 1.0)
+    usual = inside_odds / outside_odds
     share = (skips / matchups)[:, None]
     variance = n * share * (1.0 - share) * (1.0 - n / matchups[:, None])
     away = (k - n * share) / np.sqrt(np.maximum(variance, 1e-12))
@@ -151,13 +152,6 @@ def _skips(shown: ShownMatchups, place: Ints, shape: tuple[int, int]) -> list[Vo
             deviations = float(np.sign(away[one, rarest]) * -ndtri(max(chances[rarest], 1e-300)))
             found.append(VoterSign(one, VoterTest.SKIPS, of[0], deviations, rarest, counted))
     return found
-
-
-def _usual_odds(n: Floats, k: Floats, matchups: float, skips: float) -> Floats:
-    """By which factor the odds of a skip are higher where a model is shown, for all voters together."""
-    inside = (k + 1.0) / (n - k + 1.0)
-    outside = (skips - k + 1.0) / (matchups - n - skips + k + 1.0)
-    return np.asarray(inside / outside, dtype=np.float64)
 
 
 def _skip_chance(n: int, k: int, of: tuple[int, int], usual: float) -> float:

@@ -7,14 +7,12 @@ from them lately, in four groups by their hash; languages are a few common ones 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
+from tiltyard.foundation.arrays import Array, Floats, Ints
 
 #: New pairs before they are merged into the arrays.
 _UNMERGED_COUNT = 2_048
@@ -56,8 +54,6 @@ _REMEMBERED_DEED_COUNT = 50_000
 
 
 class _SortedPairs:
-    """Pairs in the order of their keys."""
-
     def __init__(self, keys: Ints | None = None, pairs: Floats | None = None) -> None:
         self.keys = np.empty(0, dtype=np.int64) if keys is None else keys
         self.pairs = np.empty((0, 2)) if pairs is None else pairs
@@ -124,7 +120,10 @@ class VoteGrouping:
         )
         bits = sum(1 << group for group, is_member in enumerate(inside) if is_member)
         bits |= 1 << _FIRST_QUARTER + quarter
-        return bits | self._network_bits(origin.network, is_new=votes == 1) | _language_bits(origin.language)
+        if origin.language is not None:
+            name = f"language-{origin.language}"
+            bits |= 1 << (VOTE_GROUPS.index(name) if name in VOTE_GROUPS else _OTHER_LANGUAGES)
+        return bits | self._network_bits(origin.network, is_new=votes == 1)
 
     def saved(self) -> dict[str, Array]:
         """Everything, as arrays."""
@@ -144,7 +143,6 @@ class VoteGrouping:
         return grouping
 
     def _count(self, session: int, votes: int, skips: int) -> tuple[float, float]:
-        """Add to the counts of a session; return them."""
         self._deeds += 1
         if self._deeds % _REMEMBERED_DEED_COUNT == 0:
             self._sessions.age()
@@ -163,13 +161,6 @@ class VoteGrouping:
         return (
             1 << _FIRST_NETWORK + network % _NETWORK_GROUP_COUNT if sessions >= _SHARING_SESSION_COUNT else 0
         )
-
-
-def _language_bits(language: str | None) -> int:
-    if language is None:
-        return 0
-    name = f"language-{language}"
-    return 1 << (VOTE_GROUPS.index(name) if name in VOTE_GROUPS else _OTHER_LANGUAGES)
 
 
 def group_flags(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -14,15 +14,11 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.newton import expected_score, fit_pairs
 from tiltyard.core.ratings.pairs import pairs_by_sorting, tie_share
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: Fewer votes of a session than this show nothing.
 _LEAST_VOTES = 10

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.errors import BadOption
-
-Integers = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Ints
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
@@ -170,7 +168,7 @@ def sample_pairs(found: MatchList, count: int | None, seed: int) -> MatchList:
     return MatchList(matches, found.dropped, found.missing)
 
 
-def spread_order(pairs: Sequence[tuple[str, str, str]], seed: int = 0) -> Integers:
+def spread_order(pairs: Sequence[tuple[str, str, str]], seed: int = 0) -> Ints:
     """The places of distinct pairs (prompt, model, model) in an order whose every beginning is spread evenly.
 
     If all models answered all prompts, no prompt is used again before every other has been used as often,
@@ -192,7 +190,7 @@ def spread_order(pairs: Sequence[tuple[str, str, str]], seed: int = 0) -> Intege
     return np.lexsort((steps, turns))
 
 
-def _steps(prompts: Integers, models: Integers, n_prompts: int, n_models: int) -> Integers:
+def _steps(prompts: Ints, models: Ints, n_prompts: int, n_models: int) -> Ints:
     """The step t of each cell, by the Chinese remainder theorem."""
     common = math.gcd(n_prompts, n_models)
     block = (models - prompts) % common
@@ -205,7 +203,7 @@ def _by_hash(names: Iterable[str], seed: int) -> list[str]:
     return sorted(names, key=lambda name: stable_id(["spread", seed, name]))
 
 
-def _numbers(values: Iterable[object], ordered: Iterable[object]) -> Integers:
+def _numbers(values: Iterable[object], ordered: Iterable[object]) -> Ints:
     place = {value: number for number, value in enumerate(ordered)}
     return np.fromiter((place[value] for value in values), dtype=np.int64)
 

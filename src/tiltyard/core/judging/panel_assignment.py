@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.judging.matches import spread_order, stable_id
 from tiltyard.errors import BadOption
-
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Ints
 
 PANEL_RATER_LIMIT = 100
 #: Items of one panel; each rater's list is held in memory while the panel is open.

@@ -7,8 +7,8 @@ strength, for which the order is least certain.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, gammaln, stdtrit
 
 from tiltyard.errors import BadOption, CannotRate
-
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 #: Rating points per logit.
 POINTS_PER_LOGIT = 400.0 / math.log(10.0)
@@ -41,27 +40,6 @@ class PowerAssumptions:
             )
 
 
-class AssumptionsDocument(TypedDict):
-    """`PowerAssumptions` as written in an estimate."""
-
-    tie_rate: float
-    interaction: float
-
-
-class PrecisionDocument(TypedDict):
-    """`ExpectedPrecision` as written in an estimate."""
-
-    half_width: float
-    difference: float
-    detectable: float
-    models: int
-    prompts: int
-    battles: int
-    level: float
-    power: float
-    assumptions: AssumptionsDocument
-
-
 @dataclass(frozen=True, slots=True)
 class ExpectedPrecision:
     """The expected precision of battles of this design, in points, under these assumptions.
@@ -81,21 +59,8 @@ class ExpectedPrecision:
     power: float
     assumptions: PowerAssumptions
 
-    def to_dict(self) -> PrecisionDocument:
-        return {
-            "half_width": self.half_width,
-            "difference": self.difference,
-            "detectable": self.detectable,
-            "models": self.models,
-            "prompts": self.prompts,
-            "battles": self.battles,
-            "level": self.level,
-            "power": self.power,
-            "assumptions": {
-                "tie_rate": self.assumptions.tie_rate,
-                "interaction": self.assumptions.interaction,
-            },
-        }
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def expected_precision(

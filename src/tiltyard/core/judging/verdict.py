@@ -147,7 +147,11 @@ def _from_tool(reply: Reply) -> Verdict:
 
 def _from_text(reply: Reply) -> Verdict:
     """The last line decides, and no earlier line may contradict it."""
-    lines, last = split_last_line(_text(reply))
+    # The lines before the last one, and the last one, without code fences.
+    lines = _text(reply).splitlines()
+    _drop_fences(lines)
+    last = lines.pop() if lines else ""
+    _drop_fences(lines)
     verdict = _line_verdict(last)
     if verdict is None:
         raise _Unparseable("the last line is not 'VERDICT: ' and one of the five steps")
@@ -248,15 +252,6 @@ def _end_of_object(text: str, start: int) -> int:
         if depth > _NESTING_LIMIT:
             break
     return len(text)
-
-
-def split_last_line(text: str) -> tuple[list[str], str]:
-    """The lines before the last one, and the last one, without code fences."""
-    lines = text.splitlines()
-    _drop_fences(lines)
-    last = lines.pop() if lines else ""
-    _drop_fences(lines)
-    return lines, last
 
 
 def _drop_fences(lines: list[str]) -> None:

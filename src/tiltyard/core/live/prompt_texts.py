@@ -9,7 +9,6 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
 from types import MappingProxyType
 
 COMMON_WORDS = MappingProxyType(
@@ -167,7 +166,12 @@ _CLEAR_WEIGHT, _CLEAR_SHARE = 2, 0.15
 def detect_language(text: str) -> str:
     """The language as an ISO 639-1 code, or ``unknown``. Code and addresses do not count."""
     words = _words(text[:_MAX_CHARACTERS])
-    scripts = _count_scripts(words)
+    found: Counter[str] = Counter()
+    for letter, count in Counter("".join(words)).items():
+        script = next((name for name, first, last in _SCRIPTS if first <= ord(letter) <= last), None)
+        if script is not None:
+            found[script] += count * (_DENSE_WEIGHT if script in _DENSE else 1)
+    scripts = found
     total = sum(scripts.values())
     if not total:
         return UNKNOWN_LANGUAGE
@@ -192,15 +196,6 @@ def _words(text: str) -> list[str]:
     if signs > _CODE_SHARE * sum(map(len, parts)):
         return []
     return [word.replace("’", "'") for word in _WORD.findall(" ".join(parts).lower())]
-
-
-def _count_scripts(words: Iterable[str]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for letter, count in Counter("".join(words)).items():
-        script = next((name for name, first, last in _SCRIPTS if first <= ord(letter) <= last), None)
-        if script is not None:
-            found[script] += count * (_DENSE_WEIGHT if script in _DENSE else 1)
-    return found
 
 
 def _by_words(words: list[str], languages: frozenset[str]) -> str:

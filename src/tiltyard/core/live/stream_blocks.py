@@ -91,7 +91,6 @@ class BlockSplitter:
         return found
 
     def _take(self, line: str) -> None:
-        """Take one line."""
         if self._fence:
             self._lines.append(line)
             if _closes(line, self._fence):
@@ -122,7 +121,6 @@ class BlockSplitter:
             self._begin(line)
 
     def _begin(self, line: str) -> None:
-        """The first line of a block."""
         if _indent(line) >= _CODE_INDENT_COLUMNS:
             self._code = True
             self._lines.append(line)
@@ -179,7 +177,6 @@ class BlockSplitter:
         self._lines, self._blank = [], False
 
     def _close(self) -> None:
-        """The block is complete."""
         if self._list is not None:
             self._give_item(self._list)
         elif self._lines:

@@ -118,10 +118,6 @@ def advance(state: PaceState, a: SideProgress, b: SideProgress, now: float) -> P
         if not (a.ended and b.ended):
             return replace(state, at=now)
         return replace(state, shown_a=a.come, shown_b=b.come, ended_a=True, ended_b=True, at=now)
-    return _advance_equally(state, a, b, now)
-
-
-def _advance_equally(state: PaceState, a: SideProgress, b: SideProgress, now: float) -> PaceState:
     passed = 0.0 if state.at is None else max(now - state.at, 0.0)
     speed_a, speed_b = state.speed_a.measured(a, passed), state.speed_b.measured(b, passed)
     state = replace(state, speed_a=speed_a, speed_b=speed_b, at=now)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.special import ndtri, pdtr
 
@@ -22,9 +21,7 @@ from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.groups import has_tie_parameter
 from tiltyard.core.ratings.pairs import PairScores, tie_share
 from tiltyard.core.ratings.scoring import Scoring
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: A replicate's pair sums, by its number.
 Draws = Callable[[int], PairScores]

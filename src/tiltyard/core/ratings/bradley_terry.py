@@ -30,13 +30,11 @@ from tiltyard.core.ratings.variance import (
     VarianceEstimate,
     critical_value,
     rating_variance,
-    unknown_variance,
 )
 from tiltyard.core.ratings.weight_limits import LimitedTable, limit_shares, round_factors
 from tiltyard.errors import BadOption, CannotRate
+from tiltyard.foundation.arrays import Floats
 from tiltyard.foundation.compiled_kernels import KernelChoice
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class BradleyTerry:
         rating = self._points(fitted.theta) + self._shift(table.models, fitted)
         spread, interval, extras = self._uncertainty(table, pairs, fitted, rating, limited.largest, findings)
         if spread is not None and not spread.varies[fitted.group >= 0].all():
-            findings.append(unknown_variance())
+            findings.append(Finding("no-spread"))
         if not fitted.converged:
             findings.append(Finding("not-converged"))
         return Ratings(
@@ -282,21 +280,16 @@ class BradleyTerry:
         if failed:
             findings.append(Finding("failed-replicates", {"failed": failed, "replicates": self.n_bootstraps}))
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
-        low, high = _quantiles(replicates, tails)
+        # Percentiles of each model's valid replicates; NaN if there are none.
+        low, high = np.full((2, replicates.shape[1]), np.nan)
+        for k, column in enumerate(replicates.T):
+            present = column[~np.isnan(column)]
+            if len(present):
+                low[k], high[k] = np.quantile(present, tails)
         if fitted.prior_precision:
             below, above = self._ends(pairs, fitted, spread.uncertainty)
             low, high = np.fmin(low, rating + below), np.fmax(high, rating + above)
         return resampled.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
-
-
-def _quantiles(replicates: Floats, tails: list[float]) -> tuple[Floats, Floats]:
-    """Percentiles of each model's valid replicates; NaN if there are none."""
-    low, high = np.full((2, replicates.shape[1]), np.nan)
-    for k, column in enumerate(replicates.T):
-        present = column[~np.isnan(column)]
-        if len(present):
-            low[k], high[k] = np.quantile(present, tails)
-    return low, high
 
 
 def weigh_pairs_evenly(table: Table, scoring: Scoring, enough: int) -> Table:

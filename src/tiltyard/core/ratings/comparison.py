@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, stdtr, stdtrit
 
 from tiltyard.core.battles import Kind, Table
@@ -24,8 +23,7 @@ from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
 from tiltyard.errors import BadOption, CannotRate
-
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 #: Findings that explain why two models cannot be compared.
 _REASONS = frozenset(
@@ -69,7 +67,6 @@ class Comparison:
     findings: tuple[Finding, ...]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows."""
         del cycle
         printer.text(self.sentence)
 

@@ -33,6 +33,7 @@ from tiltyard.core.ratings.variance import (
     prompt_findings,
 )
 from tiltyard.errors import BadOption
+from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.foundation.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 
 #: If a prompt or voter has more than this share of the battles, replicates do not show how uncertain ratings are.
@@ -40,8 +41,6 @@ _LARGEST_SHARE = 0.1
 #: Bootstrap replicates that are played in parallel in NumPy.
 _BATCH_REPLICATES = 64
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 
@@ -167,7 +166,18 @@ class Elo:
             findings += prompt_findings(ways[0].keyed, ways[0].alone, len(games))
         covariances, dofs = [], []
         for key, clusters in zip(clustering.keys, ways, strict=True):
-            dof, factor = _reliability(clusters, "prompt" if key is prompt_key else "voter", findings)
+            kind = "prompt" if key is prompt_key else "voter"
+            sizes = np.bincount(clusters.number, minlength=1)[: clusters.keyed].astype(np.float64)
+            share = float(sizes.max() / len(clusters.number))
+            dof = float((sizes**2).sum() ** 2 / (sizes**4).sum() - 1.0)
+            case, least = ("elo", MIN_PROMPTS) if kind == "prompt" else ("elo-voters", MIN_VOTERS)
+            if clusters.keyed < least or share > _LARGEST_SHARE:
+                values = {"case": case, f"{kind}s": clusters.keyed, "share": share, "least": least}
+                findings.append(Finding("interval-withheld", {**values, "most": _LARGEST_SHARE}))
+                dof = 0.0
+            # Replicates vary too little, because each cluster's battles pulled the rating towards them: 1/(1 − s)² of
+            # the largest share s corrects for that, P/(P − 1) for the number of clusters.
+            factor = clusters.keyed / max(clusters.keyed - 1.0, 1.0) / (1.0 - min(share, _LARGEST_SHARE)) ** 2
             covariances.append(factor * self._covariance(games, m, clusters))
             dofs.append(dof)
         if len(ways) > 1:
@@ -219,27 +229,6 @@ class Elo:
         step = drawn[0].weight * (self.k / self._unit)
         played = play_decks_vectors(decks, drawn[0].score, step, m, np.concatenate(seeds))
         return list((self.start + self._unit * played).reshape(len(drawn), self.n_orders, m))
-
-
-def _reliability(
-    clusters: ClusterNumbers, kind: Literal["prompt", "voter"], findings: list[Finding]
-) -> tuple[float, float]:
-    """The degrees of freedom of replicates that resample prompts or voters, and a factor for their covariance.
-
-    Replicates vary too little, because each cluster's battles pulled the rating towards them: with s the largest
-    share of the battles, a factor 1/(1 − s)² corrects for that and for the P − 1 of P. Degrees of freedom are
-    those of clusters weighted by the square of their battles: none, if clusters are few or one has too large a share.
-    """
-    sizes = np.bincount(clusters.number, minlength=1)[: clusters.keyed].astype(np.float64)
-    share = float(sizes.max() / len(clusters.number))
-    dof = float((sizes**2).sum() ** 2 / (sizes**4).sum() - 1.0)
-    case, least = ("elo", MIN_PROMPTS) if kind == "prompt" else ("elo-voters", MIN_VOTERS)
-    if clusters.keyed < least or share > _LARGEST_SHARE:
-        values = {"case": case, f"{kind}s": clusters.keyed, "share": share, "least": least}
-        findings.append(Finding("interval-withheld", {**values, "most": _LARGEST_SHARE}))
-        dof = 0.0
-    factor = clusters.keyed / max(clusters.keyed - 1.0, 1.0) / (1.0 - min(share, _LARGEST_SHARE)) ** 2
-    return dof, factor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,26 +6,25 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaincc
 
-from tiltyard.core.battles import Counts, Table
+from tiltyard.core.battles import Table
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
+from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import PairScores, pairs_by_sorting, score_pairs, tie_share
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 #: A pair's own battles decide it if its score is this many standard errors from one half.
 _DECIDED_STANDARD_ERRORS = 3.0
 #: A poor fit is reported if pairs vary this many times more than expected by chance.
 _POOR_FIT_DISPERSION_RATIO = 1.5
 _REFIT_BLOCK_COUNT = 20
+#: Further cycles are not listed.
+_CYCLE_LIMIT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,11 @@ def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
     fitted = fit_groups(pairs, comparable_groups(pairs, prior=False), bread=False)
     s = fitted.expected()[pairs.i, pairs.j]
     known = ~np.isnan(s)
-    squared = _squared_weight(table.counts, pairs, scoring)
+    # The sum of the squared weights of each pair's battles; their number, if each counts one.
+    counts = table.counts
+    weight, squares = counts.moments()[:, :2].T
+    used = ~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b) & (weight > 0.0)
+    squared = sum_by_index(pairs.places(counts.a[used], counts.b[used]), squares[used], len(pairs.i))
     variance = _variance(pairs, s) * (squared / pairs.weight)
     z = (pairs.score - pairs.weight * s) / np.sqrt(variance)
     dof = int(known.sum()) - int((fitted.group >= 0).sum()) + len(np.unique(fitted.group[fitted.group >= 0]))
@@ -97,13 +100,6 @@ def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
     return FitCheck(residuals, dispersion, p_value, cycles, _findings(residuals, dispersion, p_value, cycles))
 
 
-def _squared_weight(counts: Counts, pairs: PairScores, scoring: Scoring) -> Floats:
-    """The sum of the squared weights of each pair's battles; their number, if each counts one."""
-    weight, squared = counts.moments()[:, :2].T
-    used = ~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b) & (weight > 0.0)
-    return sum_by_index(pairs.places(counts.a[used], counts.b[used]), squared[used], len(pairs.i))
-
-
 def _variance(pairs: PairScores, s: Floats) -> Floats:
     """The variance of each pair's score at expected score ``s``, each battle counting one: ties reduce it by a quarter, in proportion to s(1 − s)."""
     decisive = pairs.weight * s * (1.0 - s)
@@ -112,9 +108,7 @@ def _variance(pairs: PairScores, s: Floats) -> Floats:
     return np.asarray(decisive * max(1.0 - tied, 1e-3))
 
 
-def _cycles(
-    models: tuple[str, ...], pairs: PairScores, squared: Floats, most: int = 100
-) -> tuple[Cycle, ...]:
+def _cycles(models: tuple[str, ...], pairs: PairScores, squared: Floats) -> tuple[Cycle, ...]:
     """Triples that beat each other in a cycle, each pair decided by its own battles."""
     edge = (pairs.score - 0.5 * pairs.weight) * 2.0 / np.sqrt(squared)
     beats = np.zeros((pairs.n_models,) * 2, dtype=bool)
@@ -125,7 +119,7 @@ def _cycles(
     for a in range(pairs.n_models):
         for b in np.flatnonzero(beats[a]):
             for c in np.flatnonzero(beats[b] & beats[:, a]):
-                if a < b and a < c and len(found) < most:
+                if a < b and a < c and len(found) < _CYCLE_LIMIT:
                     found.append(Cycle((models[a], models[b], models[c])))
     return tuple(found)
 
@@ -187,19 +181,14 @@ def predict_ahead(
     bounds = np.linspace(0, len(rows), _REFIT_BLOCK_COUNT + 1).astype(int)
     predicted = np.full(len(rows), np.nan)
     for seen, until in pairwise(bounds[1:]):
-        theta = _fit_rows(a[:seen], b[:seen], (y[:seen], weight[:seen]), m, 1.0 / prior_sd**2).theta
-        theta = np.nan_to_num(theta)
+        w, scored = weight[:seen], y[:seen]
+        pairs = pairs_by_sorting(a[:seen], b[:seen], (w, w * scored, w * tie_share(scored)), m)
+        group = comparable_groups(pairs, prior=True)
+        theta = np.nan_to_num(fit_groups(pairs, group, prior_precision=1.0 / prior_sd**2, bread=False).theta)
         predicted[seen:until] = 1.0 / (1.0 + np.exp(theta[b[seen:until]] - theta[a[seen:until]]))
     p, y = predicted[bounds[1] :], y[bounds[1] :]
     loss = -np.mean(y * np.log(p) + (1.0 - y) * np.log1p(-p))
     return Prediction(len(p), float(loss), float(np.log(2.0)), _calibration(p, y))
-
-
-def _fit_rows(a: Ints, b: Ints, weighted: tuple[Floats, Floats], m: int, precision: float) -> FittedStrengths:
-    """The fit to battles with these scores and weights."""
-    y, weight = weighted
-    pairs = pairs_by_sorting(a, b, (weight, weight * y, weight * tie_share(y)), m)
-    return fit_groups(pairs, comparable_groups(pairs, prior=True), prior_precision=precision, bread=False)
 
 
 def _calibration(p: Floats, y: Floats) -> tuple[tuple[float, float, int], ...]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings import newton
@@ -19,10 +18,8 @@ from tiltyard.core.ratings.sandwich import RowScores
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.style_control import StylePrior, fit_style
 from tiltyard.errors import BadOption, CannotRate
+from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.foundation.compiled_kernels import KernelChoice, choose_kernel
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

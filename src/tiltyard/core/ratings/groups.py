@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
@@ -12,8 +14,7 @@ from tiltyard.core.ratings.findings import MIN_BATTLES, Finding
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import BattleRecord, PairScores
 from tiltyard.core.ratings.sentences import first_of
-
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: Copies are reported from this share of the battles on; fewer change nothing that a reader would see.
 _REPEATED_SHARE = 0.01
@@ -73,22 +74,11 @@ def group_findings(
     models: tuple[str, ...], pairs: PairScores, group: Ints, *, prior: bool = False
 ) -> list[Finding]:
     """Findings about models that cannot be compared, or are rated only because of the ``prior``."""
-    findings = _held_by_prior(models, pairs) if prior else []
+    total, score = _totals(pairs)
+    # With a prior, the rating of these models is limited only by it, on one side.
+    findings = _always_alike(models, total, score, pairs.met, {"case": "prior"}) if prior else []
     if group.any():
         findings += disconnected_finding(models, pairs, pairs.met) + _one_sided(models, pairs, group)
-    return findings
-
-
-def _held_by_prior(models: tuple[str, ...], pairs: PairScores) -> list[Finding]:
-    """Models whose rating is limited only by the prior, on one side."""
-    findings: list[Finding] = []
-    total, score = _totals(pairs)
-    for name, chosen in (
-        ("only-wins", pairs.met & (score == total)),
-        ("only-loses", pairs.met & (score == 0)),
-    ):
-        if chosen.any():
-            findings.append(Finding(name, {"case": "prior", **_named(models, chosen)}))
     return findings
 
 
@@ -104,15 +94,9 @@ def disconnected_finding(
 
 
 def _one_sided(models: tuple[str, ...], pairs: PairScores, group: Ints) -> list[Finding]:
-    findings: list[Finding] = []
     total, score = _totals(pairs)
     alone = pairs.met & (group < 0)
-    for name, chosen in (
-        ("only-wins", alone & (score == total)),
-        ("only-loses", alone & (score == 0)),
-    ):
-        if chosen.any():
-            findings.append(Finding(name, _named(models, chosen)))
+    findings = _always_alike(models, total, score, alone, {})
     rest = alone & (score != total) & (score != 0)
     island = pairs.groups(strong=False)
     home = [int(island[group == g][0]) for g in range(int(group.max(initial=-1)) + 1)]
@@ -122,8 +106,17 @@ def _one_sided(models: tuple[str, ...], pairs: PairScores, group: Ints) -> list[
     return findings
 
 
+def _always_alike(
+    models: tuple[str, ...], total: Floats, score: Floats, among: Bools, case: Mapping[str, object]
+) -> list[Finding]:
+    """Findings about those of some models that won every point, and those that lost every point."""
+    sides = {"only-wins": among & (score == total), "only-loses": among & (score == 0)}
+    return [
+        Finding(name, {**case, **_named(models, chosen)}) for name, chosen in sides.items() if chosen.any()
+    ]
+
+
 def _named(models: tuple[str, ...], chosen: npt.NDArray[np.bool_]) -> dict[str, object]:
-    """Values that name the chosen models."""
     return first_of("models", [models[k] for k in np.flatnonzero(chosen)])
 
 
@@ -153,7 +146,6 @@ def data_findings(table: Table, record: BattleRecord, played: npt.NDArray[np.boo
 
 
 def _pooled(table: Table) -> list[Finding]:
-    """Findings about pooling people and judges, or several dimensions."""
     findings: list[Finding] = []
     if len(sources := table.tags.get("source", frozenset())) > 1:
         findings.append(Finding("mixed-sources", {"sources": tuple(sorted(sources))}))

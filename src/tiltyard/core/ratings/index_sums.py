@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.foundation.arrays import Floats
+
 Ints = npt.NDArray[np.integer[Any]]
-Floats = npt.NDArray[np.float64]
 
 
 def sum_by_index(index: Ints, values: Floats, size: int) -> Floats:

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtri, expit, gammaln, stdtr, stdtrit
@@ -37,10 +36,7 @@ from tiltyard.core.ratings.result import Ratings, Uncertainty
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
 from tiltyard.errors import BadOption
-
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: Equally likely values of the variance; odd, so that one of them is the median.
 _VALUE_COUNT = 99
@@ -172,12 +168,6 @@ class _HumanPart:
         parts = [np.einsum("ij,jk,ik->i", contrasts, one, contrasts) for one in self.covariances]
         return np.asarray(np.max(parts, axis=0)).clip(0.0)
 
-    def mean_dof(self, weights: Floats) -> float:
-        """Degrees of freedom of the weighted mean: the harmonic mean of the opponents'."""
-        shares = np.abs(weights) / np.abs(weights).sum()
-        inverse = float(shares @ (1.0 / np.maximum(self.dof[self.opponents], 1e-9)))
-        return 1.0 / inverse if inverse > 0.0 else np.inf
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _JudgeFit:
@@ -210,19 +200,14 @@ def _fit_judge(battles: JudgedBattles, known: _HumanPart | None) -> _JudgeFit:
         if abs(step) < _STEP_TOLERANCE:
             break
         strength += float(np.clip(step, -_LARGEST_STEP_LOGITS, _LARGEST_STEP_LOGITS))
-    variance, dof = _sampling(battles, linear, inverse @ weights)
-    return _JudgeFit(strength, weights, variance, dof, bias)
-
-
-def _sampling(battles: JudgedBattles, linear: LinearBattles, influence: Floats) -> tuple[float, float]:
-    """The variance of the strength if other prompts were judged, each left out in turn, and its degrees of freedom."""
-    reach = np.append(influence, 0.0)
+    # The variance of the strength if other prompts were judged, each left out in turn, and its degrees of freedom.
+    reach = np.append(inverse @ weights, 0.0)
     pull = reach[battles.b] - reach[battles.a]
     share = np.bincount(battles.prompt, linear.information * pull * battles.side)
     shift = np.bincount(battles.prompt, linear.residual * pull) / (1.0 - np.minimum(share, _LARGEST_SHARE))
-    prompts = len(share)
-    variance = float(shift @ shift) * (prompts - 1) / prompts
-    return variance, float(np.abs(share).sum() ** 2 / (share @ share) - 1.0)
+    variance = float(shift @ shift) * (len(share) - 1) / len(share)
+    dof = float(np.abs(share).sum() ** 2 / (share @ share) - 1.0)
+    return _JudgeFit(strength, weights, variance, dof, bias)
 
 
 def _conditional(
@@ -232,7 +217,11 @@ def _conditional(
     method, members = human.method, known.members
     assert isinstance(method, BradleyTerry)
     unit = points_per_logit(method)
-    dof = np.minimum(np.append(known.dof[members], np.inf), min(fit.dof, known.mean_dof(fit.weights)))
+    # Degrees of freedom of the opponents' weighted mean: the harmonic mean of theirs.
+    shares = np.abs(fit.weights) / np.abs(fit.weights).sum()
+    inverse = float(shares @ (1.0 / np.maximum(known.dof[known.opponents], 1e-9)))
+    mean_dof = 1.0 / inverse if inverse > 0.0 else np.inf
+    dof = np.minimum(np.append(known.dof[members], np.inf), min(fit.dof, mean_dof))
     variance = fit.variance + known.variances(fit.weights)
     added = np.zeros(1)
     if fit.bias is not None:

@@ -31,9 +31,7 @@ from tiltyard.core.ratings.sandwich import (
     battles_alone,
     distinct_keys,
 )
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: For battles: each one's information v about its difference, its position z (n, k) on the
 #: extra parameters, and its information about the last of these alone. A battle's information is
@@ -216,7 +214,18 @@ class _Block:
     def shift_each(self, sampled: npt.NDArray[np.bool_], every: int, totals: _Totals) -> None:
         """Compute all shifts, and add to ``totals`` how information is distributed over clusters."""
         if len(self.keys) * self._rows.width**3 <= _EXACT_WORK_LIMIT:
-            self._shift_exactly(totals)
+            # Leave out every cluster exactly, many at once: for small problems that is also the fastest way.
+            root = _root(self.bread)
+            for numbers, parts in self._parts(np.flatnonzero(self.used)):
+                score = self.score[numbers]
+                values, vectors = np.linalg.eigh(np.eye(len(root)) - root.T @ parts @ root)
+                pulled = np.einsum("cji,cj->ci", vectors, score @ root)
+                pulled *= np.where(
+                    values > _OWN_INFORMATION_SHARE, 1.0 / np.maximum(values, _OWN_INFORMATION_SHARE), 0.0
+                )
+                solved = np.einsum("cij,cj->ci", vectors, pulled) @ root.T
+                self.shift[numbers] = (score + np.einsum("cij,cj->ci", parts, solved)) @ self.bread
+                totals.add_parts(parts, self.bread)
             return
         plain = self.score @ self.bread
         self.shift = plain + self._informed(plain) @ self.bread
@@ -229,20 +238,6 @@ class _Block:
                 if large[number]:
                     self.shift[number] = part.left_out(self.score[number], self.bread, root)
                 totals.add_part(part, self.bread, 1.0 if large[number] else float(every))
-
-    def _shift_exactly(self, totals: _Totals) -> None:
-        """Leave out every cluster exactly, many at once: for small problems that is also the fastest way."""
-        root = _root(self.bread)
-        for numbers, parts in self._parts(np.flatnonzero(self.used)):
-            score = self.score[numbers]
-            values, vectors = np.linalg.eigh(np.eye(len(root)) - root.T @ parts @ root)
-            pulled = np.einsum("cji,cj->ci", vectors, score @ root)
-            pulled *= np.where(
-                values > _OWN_INFORMATION_SHARE, 1.0 / np.maximum(values, _OWN_INFORMATION_SHARE), 0.0
-            )
-            solved = np.einsum("cij,cj->ci", vectors, pulled) @ root.T
-            self.shift[numbers] = (score + np.einsum("cij,cj->ci", parts, solved)) @ self.bread
-            totals.add_parts(parts, self.bread)
 
     def _parts(self, chosen: Ints) -> Iterator[tuple[Ints, Floats]]:
         """The information A_c of some clusters, in batches."""

@@ -12,14 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.special import expit
 
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import PairScores
-
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 #: Newton's error is squared at each step: after a step this small (in logits) 1e-10 is left.
 LAST_STEP_LOGITS = 1e-5

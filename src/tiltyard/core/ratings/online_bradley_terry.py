@@ -17,9 +17,10 @@ All arithmetic is portable (`portable_functions`, `portable_matrices`): a fold g
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +41,7 @@ from tiltyard.core.ratings.portable_functions import (
 )
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
-
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 #: After a step this small (in logits), and a quarter of the one before at most, the error is a third of it.
 _LAST_REFIT_STEP_LOGITS = 1e-8
@@ -50,21 +50,6 @@ _REFIT_STEP_LIMIT = 200
 _SHRINKING_RATIO = 0.25
 #: Newton's error is squared at each step: after a step this small (in logits) 1e-12 is left.
 _LAST_STEP_LOGITS = 1e-6
-
-
-class OnlineValues(TypedDict):
-    """A state as JSON has it."""
-
-    mean: list[float]
-    #: The rows of the upper triangle, each from its diagonal on.
-    upper: list[list[float]]
-    held: list[list[float]]
-    points: list[list[float]]
-    votes: int
-    since_fit: int
-    prior_variance: float
-    base: float
-    unit: float
 
 
 @dataclass(slots=True, eq=False)
@@ -143,20 +128,15 @@ class OnlineState:
             )
         settled = np.pad(self.settled, (0, more))
         settled[range(m, models), range(m, models)] = self.prior_variance
-        return OnlineState(
+        return replace(
+            self,
             mean=np.pad(self.mean, (0, more)),
             settled=settled,
             held=np.pad(self.held, ((0, 0), (0, more))),
-            n_held=self.n_held,
             points=np.pad(self.points, (0, more)),
-            votes=self.votes,
-            since_fit=self.since_fit,
-            prior_variance=self.prior_variance,
-            base=self.base,
-            unit=self.unit,
         )
 
-    def to_dict(self) -> OnlineValues:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON preserves exactly. Most of the size is covariance and points: M² numbers each."""
         rows = range(self.n_models)
         return {
@@ -172,7 +152,7 @@ class OnlineState:
         }
 
     @classmethod
-    def from_dict(cls, saved: OnlineValues) -> OnlineState:
+    def from_dict(cls, saved: Mapping[str, Any]) -> OnlineState:
         m, n_held = len(saved["mean"]), len(saved["held"])
         settled, held = np.zeros((m, m)), np.zeros((PENDING_ROWS, m))
         for k, row in enumerate(saved["upper"]):
@@ -314,7 +294,6 @@ def _mode(m: float, v: float, y: float) -> float:
 
 
 def _settle(state: OnlineState) -> None:
-    """Apply the buffered updates to the covariance."""
     subtract_products(state.settled, state.held[: state.n_held])
     state.n_held = 0
 
@@ -327,7 +306,6 @@ def _refit(state: OnlineState) -> None:
 
 
 def _sum_squares(rows: Floats) -> Floats:
-    """The sum of each column's squares."""
     return sum_rows(rows * rows) if len(rows) else np.zeros(rows.shape[1:])
 
 

@@ -12,9 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from tiltyard.core.battles import Counts, Kind
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.scoring import Scoring
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: The largest number of models for which unweighted counts are a dense array (15 MB); others are sorted.
 _DENSE_MODEL_LIMIT = 512

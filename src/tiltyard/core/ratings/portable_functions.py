@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.ratings.kernels.exponential import (
     LN_2_HIGH,
@@ -22,8 +21,7 @@ from tiltyard.core.ratings.kernels.exponential import (
     STEPS_PER_LOGIT,
     exp,
 )
-
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 #: The number of rows whose products are subtracted together. Reading a row of the matrix takes as many products,
 #: and subtracting them together is faster than one by one.

@@ -18,9 +18,7 @@ from scipy.special import ndtri
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.newton import Likelihood, regularised_cholesky
 from tiltyard.core.ratings.pairs import PairScores
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: A model that lost, or won, fewer points than this counts as nearly one-sided.
 _ONE_SIDED_BATTLES = 5.0

@@ -8,8 +8,8 @@ which Wilson's interval is computed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,17 +27,6 @@ def wilson_interval(p: float, n: float, dof: float, level: float) -> tuple[float
     middle = (p + spread / 2.0) / (1.0 + spread)
     half = math.sqrt(spread * (p * (1.0 - p) + spread / 4.0)) / (1.0 + spread)
     return min(max(middle - half, 0.0), p), max(min(middle + half, 1.0), p)
-
-
-class ShareDocument(TypedDict):
-    """A share as written in `diagnostics.json`."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-    clusters: int
-    level: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +48,8 @@ class ShareEstimate:
         """Whether ``value`` lies outside the interval."""
         return not self.low <= value <= self.high
 
-    def to_dict(self) -> ShareDocument:
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "clusters": self.clusters,
-            "level": self.level,
-        }
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def estimate_share(hits: Counts, trials: Counts, level: float = 0.95) -> ShareEstimate | None:

@@ -17,10 +17,7 @@ from tiltyard.core.ratings.pairs import PairScores, score_pairs
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: A lead of this many logits or less is a tie, not a flip.
 _TIED_LEAD_LOGITS = 1e-9
@@ -68,8 +65,10 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
     finite = np.where(decided & np.isfinite(dof), dof, MIN_DOF)
     t = np.where(np.isinf(dof), ndtri(upper), stdtrit(finite, upper))
     critical = np.asarray(np.where(decided, t, np.inf), dtype=np.float64)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         above = close_order(same & (error > 0.0) & (difference > critical * error))
+        ratio = np.where(error > 0.0, difference / error, 0.0)
+    confidence = np.where(np.isinf(dof), ndtr(ratio), stdtr(finite, ratio))
     rated = ratings.group >= 0
     peers = (ratings.group[:, None] == ratings.group[None, :]).sum(axis=1)
     return Ranks(
@@ -79,16 +78,8 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
         np.where(rated, peers - above.sum(axis=1), 0),
         tiers_of(ratings.order(), ratings.group, above),
         above,
-        _confidence(difference, error, dof, same),
+        np.where(decided, confidence, np.nan),
     )
-
-
-def _confidence(difference: Floats, error: Floats, dof: Floats, same: Bools) -> Floats:
-    decided = same & (dof >= MIN_DOF)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(error > 0.0, difference / error, 0.0)
-    finite = np.where(decided & np.isfinite(dof), dof, MIN_DOF)
-    return np.where(decided, np.where(np.isinf(dof), ndtr(t), stdtr(finite, t)), np.nan)
 
 
 def close_order(above: Bools) -> Bools:

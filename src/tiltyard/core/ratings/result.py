@@ -8,15 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.kernels.glicko2 import Glicko2State
 from tiltyard.core.ratings.pairs import BattleRecord
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 
 class RatingExtras(TypedDict, total=False):

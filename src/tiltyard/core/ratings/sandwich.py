@@ -19,8 +19,8 @@ from scipy.sparse import coo_array
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.index_sums import sum_by_index
+from tiltyard.foundation.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.integer[Any]]
 
 #: Residuals of battles (NaN for one that does not count), and the scores (n, k) of the

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import KIND_COUNT, CodedBattles, Kind
 from tiltyard.errors import BadOption
-
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.ratings.kernels.style_control import gradient_loop, gradient_vectors
@@ -23,9 +22,8 @@ from tiltyard.core.ratings.newton import (
     maximise_likelihood,
 )
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.arrays import Floats
 from tiltyard.foundation.compiled_kernels import Kernel, compile_kernel
-
-Floats = npt.NDArray[np.float64]
 
 #: An eigenvalue this small counts as zero, for an information matrix scaled to a unit diagonal.
 _SINGULAR_TOLERANCE = 1e-12
@@ -67,7 +65,14 @@ def fit_style(
     Covariates are scaled by their root mean square, without centring, because sides A and B are
     interchangeable; coefficients and bread refer to the scaled covariates.
     """
-    scale = _scale(log, score)
+    assert log.covariates is not None
+    unused = np.isnan(score)
+    covariates = log.covariates[~unused] if unused.any() else log.covariates
+    squares = np.einsum("ij,ij->j", covariates, covariates)
+    if not np.isfinite(squares).all():
+        raise CannotRate("a style column has missing values; style control needs it in every battle")
+    scale = np.sqrt(squares / max(len(covariates), 1))
+    scale[scale == 0.0] = 1.0
     x = np.zeros(m + len(scale))
     if len(log) >= _FIRST_PART_RATIO * _FIRST_PART_ROWS:
         rows = len(log) // _FIRST_PART_RATIO
@@ -118,19 +123,6 @@ def _precisions(prior: StylePrior, score: Floats, scale: Floats, m: int) -> Floa
     """The precision of every unknown: coefficients belong to covariates as they are, not as scaled."""
     battles = np.count_nonzero(~np.isnan(score))
     return np.append(np.full(m, prior.strengths), prior.coefficients * battles * scale**2)
-
-
-def _scale(log: CodedBattles, score: Floats) -> Floats:
-    """Root mean square of each covariate over the battles that count."""
-    assert log.covariates is not None
-    unused = np.isnan(score)
-    covariates = log.covariates[~unused] if unused.any() else log.covariates
-    squares = np.einsum("ij,ij->j", covariates, covariates)
-    if not np.isfinite(squares).all():
-        raise CannotRate("a style column has missing values; style control needs it in every battle")
-    scale = np.sqrt(squares / max(len(covariates), 1))
-    scale[scale == 0.0] = 1.0
-    return np.asarray(scale)
 
 
 def _factored(information: Floats) -> Factor:

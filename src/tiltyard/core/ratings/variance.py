@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from tiltyard.core.battles import Counts, Table
+from tiltyard.core.battles import Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, WARN_DOF, Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths
@@ -30,9 +29,7 @@ from tiltyard.core.ratings.sandwich import (
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption, CannotRate
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats
 
 ClusterChoice = Literal["auto", "prompt", "battle"]
 #: What is resampled.
@@ -257,7 +254,9 @@ def choose_clusters(
         raise BadOption(f"clusters is {choice!r}; expected auto, prompt or battle")
     voters = _count_named(table, scoring, "voter", MIN_VOTERS)
     alone = Clustering("battle", _THESE_ONLY if voters else _THESE_PROMPTS_ONLY)
-    if choice == "battle" or not _rates_skill(table.counts, scoring):
+    counts = table.counts
+    rated = ~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b)
+    if choice == "battle" or not rated.any():
         return alone
     prompts = _count_named(table, scoring, "prompt", 2)
     if choice == "prompt" and prompts < 2:
@@ -266,29 +265,15 @@ def choose_clusters(
     if prompts < 2:
         one = Finding("few-prompts", {"case": "one", "prompts": 1, "least": MIN_PROMPTS})
         findings.append(one if prompts else Finding("no-prompts"))
-    findings += _voter_findings(voters, sampled=prompts < 2)
+    if 0 < voters < MIN_VOTERS:
+        # Whether a few named voters stand for others, or cannot tell how others would vote.
+        case = {"case": "one"} if voters == 1 else {"case": "sampled"} if prompts < 2 else {}
+        findings.append(Finding("few-voters", {**case, "voters": voters, "least": MIN_VOTERS}))
     if prompts < 2:
         return Clustering("voter", _VOTERS_LIKE_THESE_ALONE) if voters > 1 else alone
     if voters >= MIN_VOTERS:
         return Clustering("prompt × voter", _BOTH_LIKE_THESE)
     return Clustering("prompt", _PROMPTS_LIKE_THESE_ALONE if voters else _PROMPTS_LIKE_THESE)
-
-
-def _voter_findings(voters: int, *, sampled: bool) -> list[Finding]:
-    """What a few named voters cannot tell: ``sampled``, if they stand for others, or how others would vote."""
-    if not 0 < voters < MIN_VOTERS:
-        return []
-    case = {"case": "one"} if voters == 1 else {"case": "sampled"} if sampled else {}
-    return [Finding("few-voters", {**case, "voters": voters, "least": MIN_VOTERS})]
-
-
-def unknown_variance() -> Finding:
-    return Finding("no-spread")
-
-
-def _rates_skill(counts: Counts, scoring: Scoring) -> bool:
-    """Whether any battle counts."""
-    return bool((~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b)).any())
 
 
 def _count_named(table: Table, scoring: Scoring, kind: Literal["prompt", "voter"], enough: int) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
@@ -17,8 +16,7 @@ from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.sandwich import KeyIndex, KeyOf, prompt_key, sorted_distinct, voter_key
 from tiltyard.core.ratings.scoring import Scoring
-
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats
 
 #: With few clusters a limit below 1/n cannot hold: each may weigh this much more than the same for all.
 _FEW_CLUSTERS_RATIO = 1.3

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.staged_arenas import ASLEEP, Crowd, Diary, arena, capped, cells_in_reach, lived
-from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
-from tiltyard.core.policy.matchmaking.matchmaker import choose
-from tiltyard.core.policy.matchmaking.pair_draws import (
+from tiltyard.core.policy.matchmaking.eligible_pairs import (
+    EligiblePairs,
     draw_least_met_prompt,
     draw_most_needed_prompt,
     draw_under_covered_prompt,
 )
+from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
 
 

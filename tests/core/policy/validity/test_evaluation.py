@@ -81,22 +81,20 @@ def moved():
 
 
 def test_recent_delta_is_the_conservative_score_against_250_votes_ago_if_there_is_one():
-    history = moved()
-    assert history.recent_delta(0) == (1600 - 200) - (1540 - 400)
-    assert history.recent_delta(0, over=251) == (1600 - 200) - (1500 - 600)
-    standing = strengthen(arena(3, 1, retired=[2]), [1700, 1500, 1450], 80.0)
-    history = moved()
+    standing, history = strengthen(arena(3, 1, retired=[2]), [1700, 1500, 1450], 80.0), moved()
     standing.votes = 600
-    assert history.recent_delta(0, now=standing) == (1700 - 160) - (1540 - 400)
+    assert history.recent_delta(0, standing) == (1700 - 160) - (1540 - 400)
     standing.votes = 750
-    assert history.recent_delta(0, now=standing) == (1700 - 160) - (1600 - 200)
-    assert history.recent_delta(2, now=standing) is None
-    assert EvaluationHistory().recent_delta(0, now=standing) is None
-    history = moved()
-    assert history.recent_delta(2) is None
-    assert history.recent_delta(9) is None
-    assert history.recent_delta(0, over=501) is None
-    assert EvaluationHistory().recent_delta(0) is None
+    assert history.recent_delta(0, standing) == (1700 - 160) - (1600 - 200)
+    assert history.recent_delta(2, standing) is None
+    standing.enable(2)
+    strengthen(standing, [1700, 1500, 1450], 80.0)
+    assert history.recent_delta(2, standing) == (1450 - 160) - (1450 - 200)
+    standing.votes = 600
+    assert history.recent_delta(2, standing) is None, "not enabled then"
+    standing.votes = 249
+    assert history.recent_delta(0, standing) is None
+    assert EvaluationHistory().recent_delta(0, standing) is None
 
 
 def same(one, other):
@@ -133,4 +131,4 @@ def test_a_history_saved_and_restored_half_way_goes_on_the_same():
         history.official_since(),
         history.first_official(),
     )
-    assert kept.recent_delta(0, over=50) == history.recent_delta(0, over=50)
+    assert kept.recent_delta(0, standing) == history.recent_delta(0, standing)

@@ -23,8 +23,7 @@ from tiltyard.core.policy.validity.report.report_builder import (
     lost_status_finding,
 )
 from tiltyard.core.policy.validity.report.report_records import EvaluationRecord, ReversedPair
-from tiltyard.core.policy.validity.report.report_sections import churn, votes_of_lane
-from tiltyard.core.policy.validity.report.span_replay import find_span
+from tiltyard.core.policy.validity.report.report_sections import churn, find_span, votes_of_lane
 from tiltyard.core.policy.validity.serving_fairness import contender_ceiling
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.errors import BadOption

@@ -10,12 +10,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles.outcome import Label
 from tiltyard.core.judging.diagnostics.verdict_rows import (
@@ -32,15 +31,13 @@ from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictForm
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.proportions import (
-    ShareDocument,
     ShareEstimate,
     estimate_share,
     share_difference,
 )
 from tiltyard.core.ratings.sentences import Values
 from tiltyard.errors import BadOption
-
-Flags = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools
 
 #: The family of a judge that has none, or whose family fields no model.
 NO_FAMILY = -2
@@ -64,29 +61,6 @@ _LOST = {
 _FORMS = {VerdictForm.SCHEMA: "schema", VerdictForm.TOOL: "tool", VerdictForm.TEXT: "text"}
 _PURPOSE = {purpose: k for k, purpose in enumerate(PURPOSES)}
 _SPOILING = (QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE)
-
-
-class JudgeDocument(TypedDict):
-    """The diagnostics of one judge, as written in `diagnostics.json`."""
-
-    judge_model: str
-    dimension: str | None
-    questions: int
-    states: dict[str, int]
-    labels: dict[str, int]
-    both_bad: int
-    flips: ShareDocument | None
-    inconsistent: ShareDocument | None
-    first_slot: ShareDocument | None
-    longer_wins: ShareDocument | None
-    lists_win: ShareDocument | None
-    own_family: ShareDocument | None
-    own_family_by_others: ShareDocument | None
-    own_family_excess: ShareDocument | None
-    self_agreement: ShareDocument | None
-    identical: ShareDocument | None
-    truncated: ShareDocument | None
-    garbage: ShareDocument | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +107,9 @@ class JudgeDiagnostics:
     def questions(self) -> int:
         return sum(self.states.values())
 
-    def to_dict(self) -> JudgeDocument:
+    def to_dict(self) -> dict[str, Any]:
+        """The diagnostics as written in `diagnostics.json`."""
+        shares = {name: getattr(self, name) for name in _SHARES}
         return {
             "judge_model": self.judge,
             "dimension": self.dimension,
@@ -141,30 +117,19 @@ class JudgeDiagnostics:
             "states": {state.value: self.states.get(state, 0) for state in QuestionState},
             "labels": {label.value: self.labels.get(label, 0) for label in LABELS},
             "both_bad": self.both_bad,
-            "flips": _written(self.flips),
-            "inconsistent": _written(self.inconsistent),
-            "first_slot": _written(self.first_slot),
-            "longer_wins": _written(self.longer_wins),
-            "lists_win": _written(self.lists_win),
-            "own_family": _written(self.own_family),
-            "own_family_by_others": _written(self.own_family_by_others),
-            "own_family_excess": _written(self.own_family_excess),
-            "self_agreement": _written(self.self_agreement),
-            "identical": _written(self.identical),
-            "truncated": _written(self.truncated),
-            "garbage": _written(self.garbage),
+            **{name: None if share is None else share.to_dict() for name, share in shares.items()},
         }
 
 
-def _written(share: ShareEstimate | None) -> ShareDocument | None:
-    return None if share is None else share.to_dict()
+#: The shares, in the order in which they are written.
+_SHARES = tuple(field.name for field in fields(JudgeDiagnostics))[5:]
 
 
 class Trials(NamedTuple):
     """Single trials: the prompt of each, and whether it was a hit."""
 
     prompt: Ints
-    hit: Flags
+    hit: Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,28 +143,6 @@ class JudgeObservations:
     @classmethod
     def of(cls, states: Mapping[QuestionState, int], rows: VerdictRows) -> JudgeObservations:
         return cls(states, rows, pair_orders(rows))
-
-
-def diagnose(
-    seen: Mapping[tuple[str, str], JudgeObservations], own: Mapping[str, int], level: float
-) -> tuple[JudgeDiagnostics, ...]:
-    """Diagnostics of every judge, and of every judge and dimension."""
-    found: list[JudgeDiagnostics] = []
-    for judge in sorted({judge for judge, _ in seen}):
-        dimensions = sorted(dimension for name, dimension in seen if name == judge)
-        trials = {dimension: _trials(seen, judge, dimension, own) for dimension in dimensions}
-        for chosen in (None, *dimensions):
-            parts = [chosen] if chosen is not None else dimensions
-            found.append(
-                _one(
-                    judge,
-                    chosen,
-                    [seen[judge, part] for part in parts],
-                    [trials[part] for part in parts],
-                    level,
-                )
-            )
-    return tuple(found)
 
 
 def _one(
@@ -385,7 +328,6 @@ def _above(share: ShareEstimate, none: float) -> bool:
 
 
 def _measured(share: ShareEstimate) -> dict[str, float]:
-    """A share with its interval and the trials behind it."""
     return {"share": share.value, "low": share.low, "high": share.high, "trials": share.n}
 
 
@@ -466,7 +408,23 @@ class VerdictObserver:
             place: JudgeObservations.of(self._states[place], VerdictRows.read(rows))
             for place, rows in self._rows.items()
         }
-        return diagnose(seen, own, level)
+        # Diagnostics of every judge, and of every judge and dimension.
+        found: list[JudgeDiagnostics] = []
+        for judge in sorted({judge for judge, _ in seen}):
+            dimensions = sorted(dimension for name, dimension in seen if name == judge)
+            trials = {dimension: _trials(seen, judge, dimension, own) for dimension in dimensions}
+            for chosen in (None, *dimensions):
+                parts = [chosen] if chosen is not None else dimensions
+                found.append(
+                    _one(
+                        judge,
+                        chosen,
+                        [seen[judge, part] for part in parts],
+                        [trials[part] for part in parts],
+                        level,
+                    )
+                )
+        return tuple(found)
 
 
 def _check(question: Question, state: QuestionState, verdict: Verdict | None) -> None:

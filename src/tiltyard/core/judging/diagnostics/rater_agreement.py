@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TypedDict
+from dataclasses import asdict, dataclass
+from typing import TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,7 @@ import numpy.typing as npt
 from tiltyard.core.battles.outcome import Outcome
 from tiltyard.core.ratings.proportions import wilson_interval
 from tiltyard.errors import BadOption
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: Prompt, then the two models by name.
 MatchKey = tuple[str, str, str]
@@ -65,17 +63,9 @@ class HumanAgreement:
     matrix: tuple[tuple[int, ...], ...]
 
     def to_dict(self) -> AgreementDocument:
-        return {
-            "kappa": self.kappa,
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "clusters": self.clusters,
-            "level": self.level,
-            "agreed": self.agreed,
-            "categories": list(CATEGORIES),
-            "matrix": [list(row) for row in self.matrix],
-        }
+        values = asdict(self)
+        matrix = [list(row) for row in values.pop("matrix")]
+        return cast("AgreementDocument", {**values, "categories": list(CATEGORIES), "matrix": matrix})
 
 
 def match_outcome(prompt_id: str, model_a: str, model_b: str, outcome: Outcome) -> tuple[MatchKey, Outcome]:
@@ -237,7 +227,14 @@ def rater_agreement(
     if scale is AgreementScale.ORDINAL:
         votes = votes.where(votes.value != RaterValue.BOTH_BAD)
     counts, own, prompt = _count_items(votes, rater)
-    weight, pairs, same = _coincidences(counts, own)
+    if own is counts:
+        ordered = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(counts.shape[1])
+        scaled = ordered / np.maximum(counts.sum(axis=1) - 1.0, 1.0)[:, None, None]
+    else:
+        others = counts - own
+        ordered = own[:, :, None] * others[:, None, :] + others[:, :, None] * own[:, None, :]
+        scaled = ordered
+    weight, pairs, same = scaled, ordered.sum(axis=(1, 2)) / 2.0, np.trace(ordered, axis1=1, axis2=2) / 2.0
     shared = pairs > 0
     _, cluster = np.unique(prompt[shared], return_inverse=True)
     n_clusters = int(cluster.max(initial=-1)) + 1
@@ -296,21 +293,6 @@ def _count_items(votes: RaterVotes, rater: int | None) -> tuple[Floats, Floats, 
         mine = votes.rater == rater
         np.add.at(own, (row[mine], votes.value[mine]), 1.0)
     return counts, own, votes.prompt[first]
-
-
-def _coincidences(counts: Floats, own: Floats) -> tuple[Floats, Floats, Floats]:
-    """For each item: its matrix of coincidences, its pairs of votes, and those of them that are the same.
-
-    With a rater's own votes, each pair of one of them and another rater's vote is an item of two votes.
-    """
-    if own is counts:
-        ordered = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(counts.shape[1])
-        scaled = ordered / np.maximum(counts.sum(axis=1) - 1.0, 1.0)[:, None, None]
-    else:
-        others = counts - own
-        ordered = own[:, :, None] * others[:, None, :] + others[:, :, None] * own[:, None, :]
-        scaled = ordered
-    return scaled, ordered.sum(axis=(1, 2)) / 2.0, np.trace(ordered, axis1=1, axis2=2) / 2.0
 
 
 def _sum_by(cluster: Ints, values: Floats, n_clusters: int) -> Floats:

@@ -12,12 +12,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, draw_largest
-from tiltyard.core.policy.matchmaking.pair_draws import REPEAT_WEIGHT, DrawnPair
+from tiltyard.core.policy.matchmaking.eligible_pairs import (
+    REPEAT_WEIGHT,
+    DrawnPair,
+    EligiblePairs,
+    draw_largest,
+)
 from tiltyard.core.policy.state.standing import Standing
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: The weight of an opponent's exposure lag, larger than that of any one cell.
 LAG_WEIGHT = 2.0

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage, draw_starved
 from tiltyard.core.policy.matchmaking.eligible_pairs import (
+    DrawnPair,
     EligiblePairs,
     has_servable_pair,
     voter_need,
 )
-from tiltyard.core.policy.matchmaking.pair_draws import DrawnPair
 from tiltyard.core.policy.matchmaking.random_lanes import (
     draw_contender,
     draw_exploration,
@@ -29,9 +29,9 @@ from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.session_memory import SessionMemory
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import NoMatchup
+from tiltyard.foundation.arrays import Bools
 
 Floats = npt.NDArray[np.float32]
-Bools = npt.NDArray[np.bool_]
 
 LaneDraw = Callable[[EligiblePairs, np.random.Generator], DrawnPair | None]
 _RANDOM_LANES: dict[Lane, LaneDraw] = {
@@ -203,7 +203,6 @@ def _shadow(field: EligiblePairs, rng: np.random.Generator) -> tuple[Lane, float
 
 
 def _repeated(lane: LaneDraw, field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
-    """The lane's first successful draw."""
     for _ in range(field.standing.policy.draws):
         draw = lane(field, rng)
         if draw is not None:

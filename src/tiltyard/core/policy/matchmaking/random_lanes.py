@@ -12,11 +12,10 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
-from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
-from tiltyard.core.policy.matchmaking.pair_draws import (
+from tiltyard.core.policy.matchmaking.eligible_pairs import (
     DrawnPair,
+    EligiblePairs,
     draw_least_met_prompt,
     draw_most_needed_prompt,
     draw_pair,
@@ -24,10 +23,7 @@ from tiltyard.core.policy.matchmaking.pair_draws import (
     pair_chance,
 )
 from tiltyard.core.policy.state.standing import Standing
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: The share of the contender lane's draws for adjacent pairs short of their floor, if there are any.
 SHORT_PAIR_PROBABILITY = 0.5

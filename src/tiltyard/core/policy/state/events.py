@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Ints
+
 Bytes = npt.NDArray[np.uint8]
 
 #: A matchup without a voter's session (a judge's or a simulated one).

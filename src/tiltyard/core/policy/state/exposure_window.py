@@ -15,13 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Policy
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 _NO_SERIAL = -1
 

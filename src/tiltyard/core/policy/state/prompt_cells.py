@@ -11,9 +11,7 @@ import numpy.typing as npt
 
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Ints
 
 #: The result of a vote for one model: the last axis of a tally.
 WIN, LOSS, TIE, BOTH_BAD = range(4)

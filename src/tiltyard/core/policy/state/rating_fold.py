@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, final
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.policy import Policy
@@ -20,12 +19,10 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.core.ratings.kernels.exponential import exp
 from tiltyard.core.ratings.kernels.glicko2 import GLICKO_POINTS, Glicko2State, fold_votes
-from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState, OnlineValues
+from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
 from tiltyard.core.ratings.portable_functions import LN_10
 from tiltyard.errors import BadOption
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats
 
 _LOGITS_PER_POINT = LN_10 / 400.0
 
@@ -44,17 +41,6 @@ class RaterSettings:
             raise BadOption(
                 "the rater folds single votes, which is fast only with the plain kernel of Glicko-2"
             )
-
-
-class RaterValues(TypedDict):
-    """A rater as JSON has it."""
-
-    mu: list[float]
-    phi2: list[float]
-    sigma2: list[float]
-    elo: list[float]
-    online: OnlineValues
-    votes: int
 
 
 class Rater:
@@ -165,7 +151,7 @@ class Rater:
         """Start a model without votes at another rating: for simulations of a wrong initial rating."""
         self._mu[model] = (points - self.settings.glicko2.start) / GLICKO_POINTS
 
-    def to_dict(self) -> RaterValues:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON preserves exactly."""
         return {
             "mu": list(self._mu),
@@ -177,7 +163,7 @@ class Rater:
         }
 
     @classmethod
-    def from_dict(cls, settings: RaterSettings, saved: RaterValues) -> Rater:
+    def from_dict(cls, settings: RaterSettings, saved: Mapping[str, Any]) -> Rater:
         rater = cls(settings, len(saved["mu"]))
         rater._mu, rater._phi2 = list(saved["mu"]), list(saved["phi2"])
         rater._sigma2 = list(saved["sigma2"])

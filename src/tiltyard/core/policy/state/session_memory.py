@@ -5,15 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.pair_counts import pair_key
 from tiltyard.core.policy.state.policy import Policy
-
-Array = npt.NDArray[Any]
+from tiltyard.foundation.arrays import Array
 
 #: A pair and a prompt are packed in one integer: the prompt is in the lowest bits.
 _PROMPT_BITS = 23
@@ -126,7 +123,6 @@ class SessionMemories:
 
 
 def _cut(numbers: Array, sizes: Array) -> Iterator[bytes]:
-    """Split into chunks of the given sizes, as bytes."""
     plain, start = numbers.astype(np.int64).tobytes(), 0
     for size in (8 * sizes).tolist():
         yield plain[start : start + size]

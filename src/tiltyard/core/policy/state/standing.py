@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.core.policy.state.exposure_window import ExposureWindow
@@ -25,9 +24,7 @@ from tiltyard.core.policy.state.session_memory import SessionMemories
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_log import RecentVotes, VoteLog
 from tiltyard.errors import BadOption
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Ints
 
 _MIRROR = np.array([LOSS, WIN, TIE, BOTH_BAD])
 #: The result of each kind of vote for either side, and what is added to both in the recent votes.
@@ -322,7 +319,6 @@ class Standing:
             self.arrived[model] = votes
 
     def _roster_changed(self) -> None:
-        """Recompute what depends on the enabled models."""
         met = self.meetings.decisive >= self.policy.pair_floor
         np.fill_diagonal(met, val=True)
         #: Enabled opponents against whom a model has too few decisive votes.

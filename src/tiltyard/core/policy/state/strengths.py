@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.ratings.portable_functions import LN_10
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 _LOGITS_PER_POINT = LN_10 / 400.0
 
@@ -51,9 +47,5 @@ class Strengths:
     def widened(self, models: int) -> Strengths:
         """Add more models, of unknown strength."""
         new = Strengths.unknown(models - len(self.rating))
-        return Strengths(
-            np.concatenate([self.rating, new.rating]),
-            np.concatenate([self.rd, new.rd]),
-            np.concatenate([self.se, new.se]),
-            np.concatenate([self.misorder, new.misorder]),
-        )
+        names = [field.name for field in fields(self)]
+        return Strengths(*(np.concatenate([getattr(self, name), getattr(new, name)]) for name in names))

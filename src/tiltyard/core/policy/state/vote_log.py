@@ -12,9 +12,9 @@ from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.core.policy.state.prompt_cells import BOTH_BAD, BOTH_BAD_FLAG_OFFSET
+from tiltyard.foundation.arrays import Ints
 
 Column = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 #: A vote takes 21 bytes: two models, a prompt (of the roster, or a free one), a session and a kind.

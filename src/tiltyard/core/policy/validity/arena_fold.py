@@ -11,7 +11,6 @@ from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.events import Event, Events
@@ -21,9 +20,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold, state_digest
 from tiltyard.errors import BadOption
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Ints
 
 #: Of evaluations that are further back, one in so many stays whole; of those still further, one in its square.
 _THINNING_RATIO = 16
@@ -144,12 +141,20 @@ class ArenaFold:
         known = [*self.history.evaluations, evaluation]
         if self.whole is not None:
             for number in _outline_numbers(len(known), self.whole):
-                known[number - 1] = _outlined(known[number - 1])
+                # When it was, and whether the rules held: nothing of the models.
+                nothing = np.empty(0)
+                known[number - 1] = replace(
+                    known[number - 1],
+                    order=np.empty(0, dtype=np.int64),
+                    rating=nothing,
+                    rd=nothing,
+                    coverage=nothing,
+                    rules=(),
+                )
         self.history = replace(self.history, evaluations=tuple(known))
 
 
 def _parts(saved: bytes) -> Iterator[bytes]:
-    """Each of several saved folds."""
     start = 0
     while start < len(saved):
         stop = start + 8 + int.from_bytes(saved[start : start + 8], "little")
@@ -169,16 +174,3 @@ def _outline_numbers(n: int, whole: int) -> list[int]:
             found.append(number)
         step *= _THINNING_RATIO
     return found
-
-
-def _outlined(evaluation: Evaluation) -> Evaluation:
-    """When it was, and whether the rules held: nothing of the models."""
-    nothing = np.empty(0)
-    return replace(
-        evaluation,
-        order=np.empty(0, dtype=np.int64),
-        rating=nothing,
-        rd=nothing,
-        coverage=nothing,
-        rules=(),
-    )

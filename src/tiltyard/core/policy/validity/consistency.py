@@ -33,7 +33,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
 from tiltyard.core.policy.state.standing import Standing
@@ -41,10 +40,7 @@ from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import pairs_by_sorting
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 MIN_CONSISTENCY_PROMPTS = 5
 _QUINTILE_COUNT = 5
@@ -82,28 +78,7 @@ class _Votes:
 
 def consistency_scores(standing: Standing) -> tuple[float | None, ...]:
     """Consistency of every model, 0 to 100; ``None`` for retired models and where there is too little."""
-    effects = prompt_effects(standing)
-    among = np.flatnonzero(standing.enabled & ~np.isnan(effects.overall))
-    answer: list[float | None] = [None] * len(standing.models)
-    if len(among) < 2:
-        return tuple(answer)
-    strength = effects.overall[among, None] + effects.effect[among]
-    # How many others each model surpasses on each prompt; those as strong as itself count one half.
-    found = np.empty(strength.shape)
-    for column, values in zip(found.T, strength.T, strict=True):
-        ordered = np.sort(values)
-        column[:] = (ordered.searchsorted(values) + ordered.searchsorted(values, "right") - 1.0) / 2.0
-    percentile = 100.0 * found / (len(among) - 1)
-    for row, model in enumerate(among.tolist()):
-        places = np.sort(percentile[row, effects.voted[model]])
-        fifth = len(places) // _QUINTILE_COUNT
-        if len(places) >= MIN_CONSISTENCY_PROMPTS:
-            answer[model] = 100.0 - float(places[-fifth:].mean() - places[:fifth].mean())
-    return tuple(answer)
-
-
-def prompt_effects(standing: Standing) -> PromptEffects:
-    """Strength of every model on every prompt, shrunk to its overall one by the votes' noise."""
+    # Strength of every model on every prompt, shrunk to its overall one by the votes' noise.
     votes = _gathered(standing)
     models = len(standing.models)
     pairs = pairs_by_sorting(votes.low, votes.high, (votes.weight, votes.score, votes.tie), max(models, 1))
@@ -122,7 +97,24 @@ def prompt_effects(standing: Standing) -> PromptEffects:
     noise = float(r2.sum() / max(known.sum(), 1e-300))
     variance = _variances(u**2 - r2, known, np.maximum(known**2 - v2, 0.0), noise)[:, None]
     effect = variance * u / np.maximum(noise + variance * known, 1e-300)
-    return PromptEffects(theta, effect, counted > 0.0, variance[:, 0])
+    effects = PromptEffects(theta, effect, counted > 0.0, variance[:, 0])
+    among = np.flatnonzero(standing.enabled & ~np.isnan(effects.overall))
+    answer: list[float | None] = [None] * len(standing.models)
+    if len(among) < 2:
+        return tuple(answer)
+    strength = effects.overall[among, None] + effects.effect[among]
+    # How many others each model surpasses on each prompt; those as strong as itself count one half.
+    found = np.empty(strength.shape)
+    for column, values in zip(found.T, strength.T, strict=True):
+        ordered = np.sort(values)
+        column[:] = (ordered.searchsorted(values) + ordered.searchsorted(values, "right") - 1.0) / 2.0
+    percentile = 100.0 * found / (len(among) - 1)
+    for row, model in enumerate(among.tolist()):
+        places = np.sort(percentile[row, effects.voted[model]])
+        fifth = len(places) // _QUINTILE_COUNT
+        if len(places) >= MIN_CONSISTENCY_PROMPTS:
+            answer[model] = 100.0 - float(places[-fifth:].mean() - places[:fifth].mean())
+    return tuple(answer)
 
 
 def _by_cell(votes: _Votes, shape: tuple[int, int], column: Floats, mirrored: float) -> Floats:

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.rules import Rule
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,22 +85,11 @@ class EvaluationHistory:
                 return evaluation.votes
         return None
 
-    def recent_delta(self, model: int, *, over: int = 250, now: Standing | None = None) -> float | None:
-        """Conservative score now against that of the last evaluation at least ``over`` votes ago.
-
-        Give the standing that a board shows as ``now``, and the delta is of the score shown there.
-        Without it, the last evaluation stands for now, which may be up to ``policy.evaluated_every``
-        votes old.
-        """
-        if now is not None:
-            score = float(now.strengths.conservative()[model]) if now.enabled[model] else None
-            votes = now.votes
-        elif self.evaluations:
-            score, votes = self.evaluations[-1].conservative(model), self.evaluations[-1].votes
-        else:
-            return None
+    def recent_delta(self, model: int, now: Standing) -> float | None:
+        """Conservative score now against that of the last evaluation at least ``policy.evaluated_every`` votes ago."""
+        score = float(now.strengths.conservative()[model]) if now.enabled[model] else None
         for before in reversed(self.evaluations):
-            if before.votes <= votes - over:
+            if before.votes <= now.votes - now.policy.evaluated_every:
                 was = before.conservative(model)
                 return None if score is None or was is None else score - was
         return None

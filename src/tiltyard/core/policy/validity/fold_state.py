@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.pair_counts import PairCells, PairCounts
 from tiltyard.core.policy.state.policy import Policy
@@ -26,9 +25,7 @@ from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory
 from tiltyard.core.policy.validity.rules import Rule
 from tiltyard.errors import BadOption
-
-Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Array, Ints
 
 _MAGIC = b"tiltyard state 1\n"
 _DIGEST_BYTES = 32

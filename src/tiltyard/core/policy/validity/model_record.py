@@ -21,9 +21,7 @@ from tiltyard.core.policy.validity.prompt_coverage import servable_prompts
 from tiltyard.core.policy.validity.rules import FREE_PROMPTS_CASE
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.sentences import first_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: Votes on a prompt from which a mean result there counts.
 _MIN_PROMPT_VOTES = 2

@@ -43,8 +43,7 @@ from tiltyard.core.policy.validity.vote_forecast import (
     votes_to_rd,
 )
 from tiltyard.core.ratings.sentences import Values, first_of
-
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Ints
 
 
 class Badge(enum.StrEnum):

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.exposure_window import ExposureWindow
 from tiltyard.core.policy.state.policy import Fairness, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings import Finding
-
-Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Bools, Ints
 
 #: Of the two models of a contender matchup, how many belong to the band: 1.856 of 2.
 _CONTENDER_BAND_SHARE = 0.928

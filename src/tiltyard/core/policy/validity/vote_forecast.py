@@ -10,15 +10,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.prompt_cells import LOSS, TIE
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings.portable_functions import log
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from tiltyard.foundation.arrays import Floats, Ints
 
 #: RD of a model of which nothing is known.
 INITIAL_RD_POINTS = 350.0

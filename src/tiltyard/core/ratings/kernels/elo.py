@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from tiltyard.core.battles.cluster_keys import mix_bits
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 Words = npt.NDArray[np.uint64]
 

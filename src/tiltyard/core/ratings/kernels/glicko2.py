@@ -7,33 +7,21 @@ rating period of its own for its two models.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.ratings.kernels.exponential import exp
+from tiltyard.foundation.arrays import Floats
 from tiltyard.foundation.compiled_kernels import Kernel
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 
 #: Rating points per unit of the Glicko-2 scale (step 2 of the paper).
 GLICKO_POINTS = 173.7178
-
-
-class Glicko2Values(TypedDict):
-    """A state as JSON has it."""
-
-    models: list[str]
-    mu: list[float]
-    phi2: list[float]
-    sigma2: list[float]
-    start: float
-    votes: int
-    kernel: Kernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +57,7 @@ class Glicko2State:
         """Rating minus two RD, by which the ranking policy sorts."""
         return self.rating - 2.0 * self.rd
 
-    def to_dict(self) -> Glicko2Values:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON preserves exactly."""
         return {
             "models": list(self.models),
@@ -82,7 +70,7 @@ class Glicko2State:
         }
 
     @classmethod
-    def from_dict(cls, saved: Glicko2Values) -> Glicko2State:
+    def from_dict(cls, saved: Mapping[str, Any]) -> Glicko2State:
         return cls(
             models=tuple(saved["models"]),
             mu=np.array(saved["mu"], dtype=np.float64),

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from tiltyard.core.ratings.index_sums import sum_by_index
+from tiltyard.foundation.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 
 #: Rows per block of the vectorised pass, chosen to fit in the cache.

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.events import Events
 from tiltyard.core.policy.state.policy import Lane, Policy
@@ -35,22 +34,22 @@ from tiltyard.core.policy.validity.report.report_sections import (
     confidence,
     exploration_board,
     exposure_fairness,
+    find_span,
+    is_timed,
     matchups,
     pair_completeness,
     prompt_coverage,
     publication,
+    replay_span,
     sides,
     span_lanes,
     votes_of_lane,
 )
-from tiltyard.core.policy.validity.report.span_replay import find_span, is_timed, replay_span
 from tiltyard.core.policy.validity.serving_fairness import LaneMix, infeasible_mix_finding
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.sentences import first_of
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from tiltyard.foundation.arrays import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +161,13 @@ def report_on_span(
 
 
 def _findings(report: ValidityReport) -> tuple[Finding, ...]:
+    fairness, uneven = report.fairness, report.sides.uneven
+    windows = {"case": "windows", "outside": fairness.settled_outside, "windows": fairness.settled}
     found = (
         lost_status_finding(report.publication),
-        tolerance_finding(report.fairness),
+        Finding("outside-tolerance", windows) if fairness.settled_outside else None,
         infeasible_mix_finding(report.lanes, report.n_enabled),
-        uneven_sides_finding(report.sides),
+        Finding("sides-uneven", first_of("models", uneven)) if uneven else None,
         churn_finding(report.churn),
         contradiction_finding(report.exploration),
     )
@@ -188,21 +189,6 @@ def lost_status_finding(publication: PublicationStatus) -> Finding | None:
     if not lost:
         return None
     return Finding("official-lost", first_of("lost", [{"votes": votes} for votes in lost]))
-
-
-def tolerance_finding(fairness: ExposureFairness) -> Finding | None:
-    """A promise was broken: a settled window with a model outside tolerance."""
-    if not fairness.settled_outside:
-        return None
-    counts = {"outside": fairness.settled_outside, "windows": fairness.settled}
-    return Finding("outside-tolerance", {"case": "windows", **counts})
-
-
-def uneven_sides_finding(sides: SideBalance) -> Finding | None:
-    """Sides that no fair coin explains."""
-    if not sides.uneven:
-        return None
-    return Finding("sides-uneven", first_of("models", sides.uneven))
 
 
 def churn_finding(churn: Churn) -> Finding | None:

@@ -1,21 +1,25 @@
-"""The sections of a validity report: each is one function of the replayed log."""
+"""A span of a log folded again, and the sections of its validity report: each is one function of what was seen."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import combinations, pairwise, zip_longest
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
 from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.core.policy.state.exposure_window import ExposureWindow
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.prompt_cells import LEFT_RESULTS, LOSS, WIN
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.vote_log import VoteLog
-from tiltyard.core.policy.validity.evaluation import Evaluation
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.policy.validity.pair_floors import adjacent_floors
 from tiltyard.core.policy.validity.prompt_coverage import band_top_coverage, coverage_of
 from tiltyard.core.policy.validity.publication import pairs_needed
@@ -40,9 +44,9 @@ from tiltyard.core.policy.validity.report.report_records import (
     SideBalance,
     SwappedPair,
 )
-from tiltyard.core.policy.validity.report.span_replay import SpanReplay, count_pairs_met
 from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.core.policy.validity.serving_fairness import (
+    ExposureDeviation,
     LaneMix,
     lane_mix,
     largest_exposure_deviation,
@@ -51,8 +55,134 @@ from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.ranks import Ranks, rank_models
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.errors import BadOption
+from tiltyard.foundation.arrays import Ints
 
-Ints = npt.NDArray[np.int64]
+_WINDOWED = (Event.SERVED, Event.EXPIRE, Event.ENABLE, Event.RETIRE)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanStart:
+    """The arena as the span found it."""
+
+    evaluation: Evaluation
+    floors_met: int
+    pairs_tried: int
+    pairs_decided: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCounts:
+    """Windows of the span: how many are steered, settled, and out of tolerance."""
+
+    steered: int
+    outside: int
+    settled: int
+    settled_outside: int
+    widest: ExposureDeviation | None
+
+
+@dataclass(frozen=True, slots=True)
+class SpanReplay:
+    """The arena at the span's end, and what was seen on the way there."""
+
+    votes_before: int
+    #: ``None`` where no vote came before the span.
+    before: SpanStart | None
+    standing: Standing
+    #: All evaluations up to the span's end; the span's own are the last ``n_evaluations``.
+    history: EvaluationHistory
+    n_evaluations: int
+    windows: WindowCounts
+
+
+def find_span(events: Events, since: int | None, until: int | None) -> slice:
+    """The rows of a span: by time, or by votes in a log whose times are all 0.
+
+    By votes, a row belongs where the arena had from ``since`` on and fewer than ``until`` votes
+    before it. The log's order counts: a row with a time before its predecessor's stands with its
+    predecessor.
+    """
+    if since is not None and until is not None and until < since:
+        raise BadOption(f"the span ends at {until}, before it begins at {since}; exchange them")
+    is_vote = events.event == Event.VOTE
+    place = np.maximum.accumulate(events.time) if is_timed(events) else np.cumsum(is_vote) - is_vote
+    first = 0 if since is None else int(np.searchsorted(place, since))
+    return slice(first, len(events) if until is None else int(np.searchsorted(place, until)))
+
+
+def is_timed(events: Events) -> bool:
+    """Whether a log has times."""
+    return bool(events.time.any())
+
+
+def replay_span(following: ArenaFold, events: Events) -> SpanReplay:
+    """Fold the events of a span, evaluating as the arena did. ``following`` is the fold of all events before it.
+
+    What comes after the span is not looked at, so that a report of last week reads the same for ever.
+    """
+    following.rank()
+    standing, votes_before = following.standing, following.votes
+    window, before = deepcopy(standing.window), _before(standing) if votes_before else None
+    n_before = len(following.history.evaluations)
+    following.fold(events)
+    following.rank()
+    return SpanReplay(
+        votes_before,
+        before,
+        standing,
+        following.history,
+        len(following.history.evaluations) - n_before,
+        _watch(events, window, standing.models),
+    )
+
+
+def count_pairs_met(standing: Standing, votes: npt.NDArray[np.int32], least: int) -> int:
+    """Pairs of enabled models sharing a prompt that have at least so many of these votes."""
+    met = (standing.cells.shared > 0) & (votes >= least)
+    return int(np.count_nonzero(np.triu(met, 1)))
+
+
+def _before(standing: Standing) -> SpanStart:
+    policy, meetings = standing.policy, standing.meetings
+    return SpanStart(
+        evaluate(standing),
+        sum(floor.met for floor in adjacent_floors(standing, policy.published_top)),
+        count_pairs_met(standing, meetings.attempts, 1),
+        count_pairs_met(standing, meetings.decisive, policy.pair_floor),
+    )
+
+
+def _watch(events: Events, window: ExposureWindow, models: tuple[str, ...]) -> WindowCounts:
+    """Go through the span's windows one by one: the only place where each matchup is looked at."""
+    enabled = window.enabled[window.epoch].copy()
+    counts = np.zeros((2, 2), dtype=np.int64)
+    widest: ExposureDeviation | None = None
+    for row in events[np.isin(events.event, _WINDOWED)].rows():
+        event = row["event"]
+        if event == Event.EXPIRE:
+            window.expire(row["serial"])
+        elif event != Event.SERVED:
+            now = event == Event.ENABLE
+            if enabled[row["a"]] != now:
+                enabled[row["a"]] = now
+                window.open_epoch(enabled)
+        else:
+            contender = row["lane"] == Lane.CONTENDER
+            window.serve(row["a"], row["b"], contender=contender, serial=row["serial"])
+            if not window.active():
+                continue
+            strain = largest_exposure_deviation(window, models, enabled)
+            outside = strain is not None and not strain.within
+            counts[int(window.settled()), int(outside)] += 1
+            if strain is not None and (widest is None or strain.strain > widest.strain):
+                widest = strain
+    return WindowCounts(
+        int(counts.sum()), int(counts[:, 1].sum()), int(counts[1].sum()), int(counts[1, 1]), widest
+    )
+
+
+# The sections of a validity report: each is one function of the replayed log.
+
 
 #: How often the report may call fair coins uneven.
 _FALSE_ALARM_PROBABILITY = 0.01
@@ -305,7 +435,14 @@ def exploration_board(standing: Standing, votes: VoteLog, method: BradleyTerry) 
         len(np.unique(votes.columns()["prompt"])),
         method.level,
         tuple(
-            _placed(place, 1 + official.index(model), standing.models[model], ratings, place_of[model])
+            ExplorationPlace(
+                place,
+                1 + official.index(model),
+                standing.models[model],
+                float(ratings.rating[k := place_of[model]]),
+                None if ratings.interval is None else float_or_none(ratings.interval.low[k]),
+                None if ratings.interval is None else float_or_none(ratings.interval.high[k]),
+            )
             for place, model in enumerate(order, start=1)
         ),
         tuple(standing.models[model] for model in official if model not in place_of),
@@ -316,23 +453,12 @@ def exploration_board(standing: Standing, votes: VoteLog, method: BradleyTerry) 
 
 
 def _rated(standing: Standing, votes: VoteLog, method: BradleyTerry) -> tuple[Ratings, list[int]]:
-    """Ratings of the models that have a vote, and the code of each."""
     models, columns = standing.models, votes.columns()
     code_of = sorted({*columns["a"].tolist(), *columns["b"].tolist()}, key=lambda code: models[code])
     place = np.zeros(len(models), dtype=np.int64)
     place[code_of] = np.arange(len(code_of))
     log = VoteLog.of({**columns, "a": place[columns["a"]], "b": place[columns["b"]]})
     return method(log.table([models[code] for code in code_of], standing.compared_prompts)), code_of
-
-
-def _placed(place: int, official: int, model: str, ratings: Ratings, k: int) -> ExplorationPlace:
-    interval = ratings.interval
-    low, high = (
-        (None, None)
-        if interval is None
-        else (float_or_none(interval.low[k]), float_or_none(interval.high[k]))
-    )
-    return ExplorationPlace(place, official, model, float(ratings.rating[k]), low, high)
 
 
 def _compared(
@@ -362,12 +488,23 @@ def churn(evaluations: Sequence[Evaluation], models: Sequence[str], top: int) ->
     beyond: Counter[tuple[int, int]] = Counter()
     far: Counter[tuple[int, int]] = Counter()
     for old, new in pairwise(evaluations):
-        swapped = list(_swaps(old, new, top))
+        # Pairs among the models of either top, enabled both times, that changed order.
+        before, after = (
+            {model: place for place, model in enumerate(look.order.tolist())} for look in (old, new)
+        )
+        either = {*old.order[:top].tolist(), *new.order[:top].tolist()} & before.keys() & after.keys()
+        swapped = [
+            (i, j)
+            for i, j in combinations(sorted(either), 2)
+            if (before[i] < before[j]) != (after[i] < after[j])
+        ]
         torn = [pair for pair in swapped if _apart(old, new, *pair) > 1.0]
         times.update(swapped)
         beyond.update(torn)
         far.update(pair for pair in torn if _apart(old, new, *pair) > 2.0)
-        places = _places_changed(old.order[:top], new.order[:top])
+        # Places held by another model, or by one where there was none (and the other way round).
+        tops = zip_longest(old.order[:top].tolist(), new.order[:top].tolist())
+        places = sum(one != other for one, other in tops)
         first = old.order[:1].tolist() != new.order[:1].tolist()
         steps.append(ChurnStep(new.votes, new.time, places, first, len(swapped), len(torn)))
     pairs = sorted(times, key=lambda pair: (-far[pair], -beyond[pair], -times[pair], pair))
@@ -376,22 +513,6 @@ def churn(evaluations: Sequence[Evaluation], models: Sequence[str], top: int) ->
         tuple(steps),
         tuple(SwappedPair(models[i], models[j], times[i, j], beyond[i, j], far[i, j]) for i, j in pairs),
     )
-
-
-def _places_changed(old: Ints, new: Ints) -> int:
-    """Places held by another model, or by one where there was none (and the other way round)."""
-    shared = min(len(old), len(new))
-    return int(np.count_nonzero(old[:shared] != new[:shared])) + max(len(old), len(new)) - shared
-
-
-def _swaps(old: Evaluation, new: Evaluation, top: int) -> Iterator[tuple[int, int]]:
-    """Pairs among the models of either top, enabled both times, that changed order."""
-    before = {model: place for place, model in enumerate(old.order.tolist())}
-    after = {model: place for place, model in enumerate(new.order.tolist())}
-    either = {*old.order[:top].tolist(), *new.order[:top].tolist()} & before.keys() & after.keys()
-    for i, j in combinations(sorted(either), 2):
-        if (before[i] < before[j]) != (after[i] < after[j]):
-            yield i, j
 
 
 def _apart(old: Evaluation, new: Evaluation, i: int, j: int) -> float:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.live_arenas import make_arena
+from support.pool_work import asked
 from tiltyard.arena.content.arenas import (
     add_arena,
     find_arena,
@@ -25,7 +26,7 @@ from tiltyard.arena.content.arenas import (
 from tiltyard.arena.log.buckets import shared_bucket
 from tiltyard.arena.operators.arena_changes import find_open_matchups, open_matchups_with
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connections import connect, connect_async, open_pool
+from tiltyard.postgres.connections import connect, connect_async
 from tiltyard.settings.arena_settings import ArenaSettings
 
 
@@ -99,11 +100,7 @@ def test_filters_narrow_the_prompts(database, arena):
 
     on(database, scene)
 
-    async def filters():
-        async with open_pool(database, most=1) as pool:
-            return await read_prompt_filters(pool, arena)
-
-    assert asyncio.run(filters()) == (["maths"], ["de"])
+    assert asked(database, lambda pool: read_prompt_filters(pool, arena)) == (["maths"], ["de"])
 
 
 async def test_a_name_is_given_once_and_a_refused_arena_leaves_nothing(database, arena):

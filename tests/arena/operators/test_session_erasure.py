@@ -191,14 +191,13 @@ def test_votes_that_stay_are_nobodys_and_the_board_is_the_same(database, busy):
 
 
 def test_a_board_without_removed_votes_is_that_of_a_replay_without_them(database, busy):
-    async def without():
+    async def without(pool):
         async with voting_queue_of(database, busy) as queue:
             (opened,) = read(database, "SELECT matchup FROM matchups ORDER BY serial DESC LIMIT 1")[0]
             await queue.skip(Voter(1, 0), opened)
-        async with open_pool(database, most=1) as pool:
-            return await exclude(pool, "arena", VoteSelection(sessions=[1]), "a test", actor="cli")
+        return await exclude(pool, "arena", VoteSelection(sessions=[1]), "a test", actor="cli")
 
-    excluded = asyncio.run(without())
+    excluded = asked(database, without)
     expected, _ = rated_rows(database, busy)
     published = read(database, "SELECT generation, position, sha256 FROM snapshots")
     set_removed(database)

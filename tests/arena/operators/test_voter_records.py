@@ -1,6 +1,5 @@
 """What is counted of voters equals a count by hand, and says nothing that is not in the log; nor do flags."""
 
-import asyncio
 from collections import Counter
 from statistics import median
 
@@ -99,39 +98,30 @@ def test_a_record_says_what_was_decided_and_agrees_with_the_board_as_counted(dat
     assert record.agreement.share == len(agreed) / len(decisive)
 
 
-def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database):
-    async def scene():
-        arena = await make_arena(database, 4, 6)
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, 10, voters=1)
-            voter = Voter(1, 0)
-            offered = await queue.next_matchup(voter)
-            await queue.vote(voter, offered.matchup, Kind.TIE, reveal=False)
-            await queue.undo(voter, offered.matchup)
-        return arena
-
-    arena = asyncio.run(scene())
-    assert asked(database, lambda pool: voter_record(pool, arena, 1)).total == 10
-    asked(database, lambda pool: exclude(pool, arena.name, VoteSelection(sessions=[1]), "r", actor="a"))
-    record = asked(database, lambda pool: voter_record(pool, arena, 1))
-    assert (record.total, record.excluded) == (10, 10)
-    assert all(vote.excluded for vote in record.votes)
-    with pytest.raises(NotFound, match="votes in this"):
-        asked(database, lambda pool: voter_record(pool, arena, 99))
+async def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database):
+    arena, voter = await make_arena(database, 4, 6), Voter(1, 0)
+    async with open_pool(database, most=2) as pool, voting_queue_of(database, arena) as queue:
+        await cast(queue, 10, voters=1)
+        offered = await queue.next_matchup(voter)
+        await queue.vote(voter, offered.matchup, Kind.TIE, reveal=False)
+        await queue.undo(voter, offered.matchup)
+        assert (await voter_record(pool, arena, 1)).total == 10
+        await exclude(pool, arena.name, VoteSelection(sessions=[1]), "r", actor="a")
+        record = await voter_record(pool, arena, 1)
+        assert (record.total, record.excluded) == (10, 10)
+        assert all(vote.excluded for vote in record.votes)
+        with pytest.raises(NotFound, match="votes in this"):
+            await voter_record(pool, arena, 99)
 
 
-def test_a_judge_is_counted_apart_from_people(database):
-    async def scene():
-        arena = await make_arena(database, 4, 4)
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, 4, voters=2)
-            await cast(queue, 3, voters=1, source=1)
-        return arena
-
-    arena = asyncio.run(scene())
-    voters, _ = asked(database, lambda pool: list_voter_page(pool, arena))
+async def test_a_judge_is_counted_apart_from_people(database):
+    arena = await make_arena(database, 4, 4)
+    async with open_pool(database, most=2) as pool, voting_queue_of(database, arena) as queue:
+        await cast(queue, 4, voters=2)
+        await cast(queue, 3, voters=1, source=1)
+        voters, _ = await list_voter_page(pool, arena)
+        record = await voter_record(pool, arena, 1)
     assert [(one.session, one.source, one.votes) for one in voters] == [(1, 1, 3), (1, 0, 2), (2, 0, 2)]
-    record = asked(database, lambda pool: voter_record(pool, arena, 1))
     assert (record.source, record.total, len(record.counted)) == (1, 5, 2)
 
 
@@ -155,19 +145,16 @@ def test_remarks_are_read_with_what_they_speak_of(database):
     assert {vote.comment for vote in record.votes} == {"said 0", "said 5"}
 
 
-def test_what_was_said_of_a_vote_that_was_taken_back_is_not_read(database):
-    async def scene():
-        arena, voter = await make_arena(database, 4, 4), Voter(1)
-        async with voting_queue_of(database, arena) as queue:
-            for comment in ("stands", "taken back"):
-                matchup = (await queue.next_matchup(voter)).matchup
-                await queue.vote(voter, matchup, Kind.TIE)
-                await queue.remark(voter, matchup, [], comment)
-            await queue.undo(voter, matchup)
-        async with open_pool(database, most=1) as pool, pool.connection() as connection:
-            return await read_remarks(connection, arena.arena)
-
-    assert [one.comment for one in asyncio.run(scene())] == ["stands"]
+async def test_what_was_said_of_a_vote_that_was_taken_back_is_not_read(database):
+    arena, voter = await make_arena(database, 4, 4), Voter(1)
+    async with voting_queue_of(database, arena) as queue:
+        for comment in ("stands", "taken back"):
+            matchup = (await queue.next_matchup(voter)).matchup
+            await queue.vote(voter, matchup, Kind.TIE)
+            await queue.remark(voter, matchup, [], comment)
+        await queue.undo(voter, matchup)
+    async with open_pool(database, most=1) as pool, pool.connection() as connection:
+        assert [one.comment for one in await read_remarks(connection, arena.arena)] == ["stands"]
 
 
 def test_agreement_counts_decisive_votes_of_ranked_models_only():
@@ -187,10 +174,11 @@ def test_agreement_counts_decisive_votes_of_ranked_models_only():
     assert board_agreement(tally_by_name(counts, ("a", "b", "c"), ("p",)), {}).share is None
 
 
-def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(database):
+async def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(database):
     """The audit of an arena has other entries, and other arenas have entries too."""
 
-    async def work(pool):
+    async with open_pool(database, most=2) as pool:
+
         async def exclude_votes(actor, **chosen):
             made = await exclude(pool, "arena", VoteSelection(**chosen), "a test", actor=actor)
             return made.exclusion
@@ -214,9 +202,7 @@ def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(datab
                     (arena, actor, action, number),
                 )
         async with pool.connection() as connection:
-            return kept, back, await read_exclusion_details(connection, 1)
-
-    kept, back, found = asked(database, work)
+            found = await read_exclusion_details(connection, 1)
     with connect(database) as connection:
         rows = connection.execute("SELECT at FROM audit WHERE actor = 'operator:Grace'").fetchall()
     assert list(found[kept].sessions) == [3, 5]

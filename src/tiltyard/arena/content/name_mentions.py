@@ -90,10 +90,6 @@ class PhraseIndex(Generic[T]):
         self._beginning: dict[str, list[int]] = {}
         self._ending: dict[str, list[int]] = {}
 
-    def __contains__(self, token: str) -> bool:
-        """Whether a phrase begins with this token."""
-        return token in self._beginning
-
     def any_in(self, tokens: set[str]) -> bool:
         """Whether a phrase begins with one of these tokens."""
         return not tokens.isdisjoint(self._beginning)

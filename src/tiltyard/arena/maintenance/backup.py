@@ -159,7 +159,14 @@ def _fill(
         dump_to(dump, snapshot)
         with dump.open("rb") as file:
             members[DATABASE] = _add(tar, DATABASE, file, dump.stat().st_size)
-    key = _key(home / KEY)
+    try:
+        key = read_regular(home / KEY)
+    except FileNotFoundError:
+        key = None
+    except OSError as error:
+        raise StoreFault(
+            f"cannot back up {home / KEY}: {error.strerror}; make it readable, or move it elsewhere"
+        ) from None
     if key is not None:
         members[KEY] = _add(tar, KEY, io.BytesIO(key), len(key))
     for digest in hashes:
@@ -194,17 +201,6 @@ def _dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
     options = ("-Fc", "-Z", "3", "--no-owner", "--no-privileges", *without, f"--snapshot={snapshot}")
     programs.run("pg_dump", *options, "-f", path.absolute(), "-d", shown, add=add)
     remove_private_options(path)
-
-
-def _key(path: Path) -> bytes | None:
-    try:
-        return read_regular(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StoreFault(
-            f"cannot back up {path}: {error.strerror}; make it readable, or move it elsewhere"
-        ) from None
 
 
 def _bytes(connection: psycopg.Connection, object_storage: ObjectStorage, digest: bytes) -> bytes | None:

@@ -156,20 +156,14 @@ async def close_panel(pool: ConnectionPool, arena: str, name: str, *, actor: str
             await connection.execute(statement("panels_close"), values)
             batch.add(LogKind.PANEL_CLOSED, detail={"panel": panel.panel})
             about = {"panel": name, "closed_at": [None, batch.now.isoformat(timespec="seconds")]}
-            before = await _restore_reveal(connection, found, panel)
-            if before is not None:
-                about["reveal"] = ["never", before]
+            # Names are told as before the panel, unless another one is open.
+            row = await fetch_row(connection, "panels_reveal_after", {"panel": panel.panel})
+            if row is not None and found.settings.reveal == "never" != row[0]:
+                settings = replace(found.settings, reveal=row[0])
+                await change_arena(connection, found.arena, found.title, settings)
+                about["reveal"] = ["never", row[0]]
             await write_audit_entry(connection, actor, "close panel", about, arena=found.arena)
         return await _require(connection, found, name)
-
-
-async def _restore_reveal(connection: Connection, arena: Arena, panel: ExpertPanel) -> str | None:
-    """Let names be told as before the panel, unless another one is open; return how, if that is a change."""
-    row = await fetch_row(connection, "panels_reveal_after", {"panel": panel.panel})
-    if row is None or arena.settings.reveal != "never" or row[0] == "never":
-        return None
-    await change_arena(connection, arena.arena, arena.title, replace(arena.settings, reveal=row[0]))
-    return str(row[0])
 
 
 async def list_panels(pool: ConnectionPool, arena: str) -> list[ExpertPanel]:

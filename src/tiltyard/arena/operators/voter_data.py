@@ -372,18 +372,20 @@ async def _erase_in_arena(pool: ConnectionPool, arena: Arena, erasure: _Erasure)
                 for session in erasure.sessions:
                     await require_voter(connection, arena, session)
             else:
-                await _require_absence(connection, arena.arena, erasure, erasure.absent_at)
+                values = {
+                    "arena": arena.arena,
+                    "after": erasure.absent_at,
+                    "sessions": list(erasure.sessions),
+                }
+                if await _count(connection, "erasure_returned", values):
+                    raise Conflict(
+                        "a voter who was to be deleted has come back; the others are deleted tomorrow"
+                    )
+                # Up to here, absent people are forgotten.
+                forgotten = {"arena": arena.arena, "upto": erasure.forgotten_upto}
+                await connection.execute(statement("erasure_forgotten"), forgotten)
             await _follow(connection, arena.arena, erasure, batch.head)
             return await _rewrite(batch, arena, erasure)
-
-
-async def _require_absence(connection: Connection, arena: int, erasure: _Erasure, after: int) -> None:
-    """Note up to where absent people are forgotten; raise `Conflict` if one of them has come back after a position."""
-    values: dict[str, object] = {"arena": arena, "after": after, "sessions": list(erasure.sessions)}
-    if await _count(connection, "erasure_returned", values):
-        raise Conflict("a voter who was to be deleted has come back; the others are deleted tomorrow")
-    values = {"arena": arena, "upto": erasure.forgotten_upto}
-    await connection.execute(statement("erasure_forgotten"), values)
 
 
 async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, actor: str) -> ErasedTexts:

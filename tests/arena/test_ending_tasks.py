@@ -9,7 +9,7 @@ from tiltyard.arena.tasks import cancel_and_wait
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])
-def test_a_lost_cancellation_is_repeated(lost, monkeypatch):
+async def test_a_lost_cancellation_is_repeated(lost, monkeypatch):
     monkeypatch.setattr(tasks, "_CANCEL_RETRY_SECONDS", 0.01)
     heard = []
 
@@ -22,13 +22,10 @@ def test_a_lost_cancellation_is_repeated(lost, monkeypatch):
                 if len(heard) > lost:
                     raise
 
-    async def scene():
-        task = asyncio.create_task(stubborn())
-        await asyncio.sleep(0)
-        await asyncio.wait_for(cancel_and_wait(task), 20)
-        assert task.cancelled()
-
-    asyncio.run(scene())
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await asyncio.wait_for(cancel_and_wait(task), 20)
+    assert task.cancelled()
     assert len(heard) == lost + 1
 
 

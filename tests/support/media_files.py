@@ -6,7 +6,7 @@ import struct
 import wave
 import zlib
 
-from tiltyard.arena.content.blinding.ogg import _checksum as ogg_checksum
+from tiltyard.arena.content.blinding.audio import _page_checksum as ogg_checksum
 
 MARK = b"argent-70b"
 #: The same as files in UTF-16 have it.

@@ -149,10 +149,10 @@ def test_a_link_works_once(database):
     async def scene(accounts):
         assert not await accounts.has_operator()
         link = await accounts.make_operator_link()
-        assert await accounts.link_is_open(link)
+        assert await accounts.link_purpose(link) is not None
         await accounts.claim(link, "Ada", PASSWORD)
         assert await accounts.has_operator()
-        assert not await accounts.link_is_open(link)
+        assert await accounts.link_purpose(link) is None
         with pytest.raises(NotAllowed, match="has been used"):
             await accounts.claim(link, "Eve", PASSWORD)
         with pytest.raises(NotAllowed, match="has been used"):
@@ -185,7 +185,7 @@ def test_a_link_lapses_after_an_hour(database):
         connection.execute("UPDATE operator_links SET expires_at = now()")
 
     async def later(accounts):
-        assert not await accounts.link_is_open(link)
+        assert await accounts.link_purpose(link) is None
         with pytest.raises(NotAllowed):
             await accounts.claim(link, "Ada", PASSWORD)
 
@@ -220,7 +220,7 @@ def test_an_operator_needs_a_name_and_a_long_password(database):
             with pytest.raises(BadOption) as caught:
                 await accounts.claim(link, name, password)
             assert password not in str(caught.value)
-            assert await accounts.link_is_open(link)
+            assert await accounts.link_purpose(link) is not None
 
     with_accounts(database, scene)
 

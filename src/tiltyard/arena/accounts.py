@@ -123,6 +123,8 @@ _MIN_PASSWORD_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 12, 1024
 #: Threads that hash passwords, and how many steps lower their priority is. Each takes 64 MiB and four threads of its own.
 _HASH_THREAD_LIMIT = 1
 _LOWER_PRIORITY_COUNT = 15
+#: Letters and digits that are not mistaken for others.
+_TYPED_ALPHABET: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 #: Longer names of browsers are cut.
 _MAX_BROWSER_CHARACTERS = 300
 
@@ -144,6 +146,9 @@ class SessionOrigin:
 
     address: str = ""
     browser: str = ""
+
+
+_UNKNOWN_ORIGIN = SessionOrigin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +174,6 @@ class TokenRights:
     grants: OperatorGrants
 
 
-_UNKNOWN_ORIGIN = SessionOrigin()
-
-
 def new_session_number() -> int:
     """A random number for a voter's session, of 63 bits. Numbers below 2**32 are left to sessions that have rows."""
     return _FIRST_RANDOM_SESSION + secrets.randbelow(2**63 - _FIRST_RANDOM_SESSION)
@@ -180,6 +182,11 @@ def new_session_number() -> int:
 def session_number_from(digest: bytes) -> int:
     """The number of a session that is derived from a keyed hash, in the same range."""
     return _FIRST_RANDOM_SESSION + int.from_bytes(digest[:16]) % (2**63 - _FIRST_RANDOM_SESSION)
+
+
+def random_groups(lengths: Sequence[int]) -> str:
+    """Groups of random characters with hyphens between them, for people to type."""
+    return "-".join("".join(secrets.choice(_TYPED_ALPHABET) for _ in range(length)) for length in lengths)
 
 
 def hash_token(token: str) -> bytes:
@@ -343,21 +350,18 @@ class Accounts:
             )
         return token
 
-    async def link_is_open(self, token: str) -> bool:
-        """Whether the link is unused and has not expired."""
-        return await self._one("find_operator_link", token=hash_token(token)) is not None
-
-    async def link_purpose(self, token: str) -> LinkPurpose:
-        """What a link is for; for nothing in particular if it cannot be used."""
+    async def link_purpose(self, token: str) -> LinkPurpose | None:
+        """What a link is for; ``None`` if it was used or has expired."""
         row = await self._one("find_operator_link", token=hash_token(token))
-        return LinkPurpose() if row is None else LinkPurpose(*row)
+        return None if row is None else LinkPurpose(*row)
 
     async def claim(self, token: str, name: str, password: str) -> str:
         """Use a link: become an operator, or set the password of one and end its sessions. Returns the name."""
         check_password(password)
-        if not await self.link_is_open(token):
+        purpose = await self.link_purpose(token)
+        if purpose is None:
             raise NotAllowed(_LINK_USED_MESSAGE)
-        name = (await self.link_purpose(token)).operator or check_person_name(name)
+        name = purpose.operator or check_person_name(name)
         digest = await hash_password(password)
         async with self._connected("claim an operator's account") as connection, connection.transaction():
             await connection.execute(statement("lock_operators"))
@@ -551,14 +555,13 @@ async def _in_background(compute: Callable[..., T], *values: str) -> T:
 
 @cache
 def _hash_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_HASH_THREAD_LIMIT, "password", initializer=_lower_priority)
+    def lower_priority() -> None:
+        """Also of the threads that it starts, as Linux can; elsewhere it would be the priority of the process."""
+        if sys.platform == "linux":
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY_COUNT)
 
-
-def _lower_priority() -> None:
-    """Lower the priority of this thread and of those that it starts, as Linux can; elsewhere it would be the process's."""
-    if sys.platform == "linux":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY_COUNT)
+    return ThreadPoolExecutor(_HASH_THREAD_LIMIT, "password", initializer=lower_priority)
 
 
 @cache

@@ -9,12 +9,12 @@ import asyncio
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 from uuid import UUID
 
 import numpy as np
@@ -56,10 +56,8 @@ _BOARD_WAIT_SECONDS, _POLL_SECONDS = 120.0, 0.1
 _JUDGES = ("owl-judge", "magpie-judge", "rook-judge", "jay-judge")
 
 
-class VotePreference(Protocol):
-    """A voter's choice between two models on a prompt; ``None`` to skip the matchup."""
-
-    def __call__(self, left: str, right: str, prompt: str, rng: np.random.Generator, /) -> Kind | None: ...
+#: A voter's choice between two models on a prompt; ``None`` to skip the matchup.
+VotePreference: TypeAlias = Callable[[str, str, str, np.random.Generator], Kind | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +90,9 @@ async def fill_demo_arena(
 
     Return the number of votes that were cast now; 0 if the arena had enough.
     """
-    await _made(registry, demo_script)
-    async with _open(registry):
+    await _ensure_made(registry, demo_script)
+    await registry.start()
+    try:
         queue = await registry.voting_queue(demo_script.arena)
         play = _DemoRun(registry, queue, demo_script, seed, on_vote)
         before = play.people = _counted(queue, HUMAN)
@@ -104,11 +103,11 @@ async def fill_demo_arena(
                 await play.run(votes)
                 await play.published()
         return play.people - before
+    finally:
+        await registry.stop()
 
 
 class _DemoRun:
-    """One run that fills the arena, with its progress."""
-
     def __init__(
         self,
         registry: ArenaRegistry,
@@ -137,7 +136,6 @@ class _DemoRun:
         await self._voting(votes)
 
     async def published(self) -> None:
-        """Wait until the newest boards include every vote."""
         wanted = {HUMAN: self.people, JUDGE: self.judges}
         end = time.monotonic() + _BOARD_WAIT_SECONDS
         while any(wanted.values()):
@@ -175,7 +173,6 @@ class _DemoRun:
             await self._voting_queue.finish(voter)
 
     async def _answered(self, voter: Voter, decide: VotePreference, rng: np.random.Generator) -> bool:
-        """Answer one matchup; return whether it ended with a vote."""
         matchup, kind = await self._asked(voter, decide, rng)
         mood = rng.random()
         if kind is None or mood < _SKIP_PROBABILITY:
@@ -204,7 +201,12 @@ class _DemoRun:
         """Simulate a judge; it skips a matchup if it has no preference."""
         if self.judges >= upto:
             return
-        voter = Voter(await self._open_judge_session(name), JUDGE)
+        # Its token is not kept, so that no one else can vote with it.
+        known = [one for one in await self._accounts.list_tokens() if one.name == name]
+        if not known:
+            _, made = await self._accounts.make_token("cli", name, ["judge"], arena=self._demo_script.arena)
+            known = [made]
+        voter = Voter(await self._accounts.judge_session(known[0]), JUDGE)
         rng = np.random.default_rng([self._seed, voter.session, self.judges])
         while self.judges < upto:
             matchup, kind = await self._asked(voter, self._demo_script.judges, rng)
@@ -214,14 +216,6 @@ class _DemoRun:
                 self.judges += 1
                 await self._voting_queue.vote(voter, matchup, kind, detail={"judge_model": name})
 
-    async def _open_judge_session(self, name: str) -> int:
-        """The session of a judge. Its token is not kept, so that no one else can vote with it."""
-        known = [one for one in await self._accounts.list_tokens() if one.name == name]
-        if not known:
-            _, made = await self._accounts.make_token("cli", name, ["judge"], arena=self._demo_script.arena)
-            known = [made]
-        return await self._accounts.judge_session(known[0])
-
     async def _push(self, votes: int) -> None:
         """Simulate a voter who always votes for one model, files a complaint, and is excluded."""
         script = self._demo_script
@@ -229,35 +223,27 @@ class _DemoRun:
             arena = await find_arena(connection, script.arena)
             if await list_exclusions(connection, arena.arena):
                 return
+
+        def decide(left: str, right: str, _prompt: str, _rng: np.random.Generator, /) -> Kind:
+            return Kind.WIN_A if left == script.pushed else Kind.WIN_B if right == script.pushed else Kind.TIE
+
+        pool, queue, complaints = self._registry.pool, self._voting_queue, ResponseKinds(self._registry.pool)
         voter, rng = Voter(new_session_number()), np.random.default_rng([self._seed, self.people])
         for k in count():
-            matchup, kind = await self._asked(voter, _pushing(script.pushed), rng)
+            matchup, kind = await self._asked(voter, decide, rng)
             if k == 0:
-                await ResponseKinds(self._registry.pool).complain(
-                    self._voting_queue.arena,
-                    matchup,
-                    HUMAN,
-                    voter.session,
-                    *script.complaint,
-                )
+                await complaints.complain(queue.arena, matchup, HUMAN, voter.session, *script.complaint)
             if k >= votes:
-                await self._voting_queue.skip(voter, matchup)
+                await queue.skip(voter, matchup)
                 break
-            await self._voting_queue.vote(voter, matchup, kind or Kind.TIE)
+            await queue.vote(voter, matchup, kind or Kind.TIE)
         if votes:
             reason = f"{votes} votes in a row, every one for {script.pushed} where it was shown"
-            await exclude(
-                self._registry.pool,
-                script.arena,
-                VoteSelection(sessions=[voter.session]),
-                reason,
-                actor="cli",
-            )
+            await exclude(pool, script.arena, VoteSelection(sessions=[voter.session]), reason, actor="cli")
 
     async def _asked(
         self, voter: Voter, decide: VotePreference, rng: np.random.Generator
     ) -> tuple[UUID, Kind | None]:
-        """Request a matchup; return its id and the voter's choice."""
         offered = await self._voting_queue.next_matchup(voter)
         state = self._voting_queue.state
         one = None if state is None else state.open.get(offered.matchup)
@@ -270,21 +256,13 @@ class _DemoRun:
         return offered.matchup, kind
 
 
-def _pushing(model: str) -> VotePreference:
-    def decide(left: str, right: str, _prompt: str, _rng: np.random.Generator, /) -> Kind:
-        return Kind.WIN_A if left == model else Kind.WIN_B if right == model else Kind.TIE
-
-    return decide
-
-
 def _counted(queue: VotingQueue, source: int) -> int:
-    """Votes of a source that were not undone, including those not counted yet."""
     assert queue.state is not None
     fresh = sum(key[0] == source for key in queue.state.fresh)
     return int(queue.state.standings[source].record.sum()) // 2 + fresh
 
 
-async def _made(registry: ArenaRegistry, demo_script: DemoScript) -> None:
+async def _ensure_made(registry: ArenaRegistry, demo_script: DemoScript) -> None:
     """Create the arena with all models but the newcomer; raise `Conflict` if the name is taken by another arena."""
     ours = {one.model for one in demo_script.answers} - {demo_script.newcomer}
     try:
@@ -310,15 +288,6 @@ async def _import(registry: ArenaRegistry, demo_script: DemoScript, *, newcomer:
         path = Path(folder) / "answers.jsonl"
         await asyncio.to_thread(write_answers, path, chosen)
         await import_answers(registry.pool, registry.blobs, demo_script.arena, path)
-
-
-@asynccontextmanager
-async def _open(registry: ArenaRegistry) -> AsyncIterator[None]:
-    await registry.start()
-    try:
-        yield
-    finally:
-        await registry.stop()
 
 
 @contextmanager

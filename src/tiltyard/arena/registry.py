@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.live.generation import TurnEntrant
     from tiltyard.arena.live.live_records import StoredEntrant
     from tiltyard.core.policy.state.strengths import Strengths
-    from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
 
@@ -121,10 +120,6 @@ _RECOVERY_SECONDS = 1.0
 _OPEN_SECONDS = 15.0
 
 
-def _open_none(stored: StoredEntrant) -> TurnEntrant:
-    raise BadConfig(f"this process cannot ask {stored.name}: it was opened without an environment")
-
-
 def check_database(url: str, pooler_url: str | None = None) -> None:
     """Raise unless the database answers and has this version's schema; set the plan mode that our queries need.
 
@@ -162,6 +157,10 @@ async def open_registry(
         await pool.close()
 
 
+def _open_none(stored: StoredEntrant) -> TurnEntrant:
+    raise BadConfig(f"this process cannot ask {stored.name}: it was opened without an environment")
+
+
 class ArenaRegistry:
     """Voting queues by arena name, opened on first use, and the resources that they share."""
 
@@ -178,8 +177,8 @@ class ArenaRegistry:
         self._looking: asyncio.Task[None] | None = None
         self._announcer = EventAnnouncer(pool)
         self.lease = ProcessLease(pool, self._ring_changed)
-        #: Opens the connections to a model of a live arena; ``None`` if this process asks none.
-        self.open_entrant: EntrantOpener | None = None
+        #: Opens the connections to a model of a live arena.
+        self.open_entrant: EntrantOpener = _open_none
         #: The moderation of live arenas; ``None`` if there is none.
         self.live_checks: Safety | None = None
         self._live: dict[str, LiveBattles] = {}
@@ -235,7 +234,7 @@ class ArenaRegistry:
             return found
         queue = await self.voting_queue(name)
         if name not in self._live:
-            entrants = EntrantPool(self.pool, queue.arena, self.open_entrant or _open_none)
+            entrants = EntrantPool(self.pool, queue.arena, self.open_entrant)
             find_queue = partial(self.voting_queue, name)
             self._live[name] = LiveBattles(
                 queue.arena, self.turn_slots, find_queue, entrants, self.live_checks
@@ -286,7 +285,6 @@ class ArenaRegistry:
                     self._retries.succeeded()
 
     async def _unload_idle(self) -> None:
-        """Free the memory of arenas without requests."""
         for queue in list(self._queues.values()):
             if queue.idle_seconds() > _UNLOAD_SECONDS:
                 await queue.unload()
@@ -327,7 +325,11 @@ class ArenaRegistry:
             async with self._loading:
                 await queue.ensure_open()
         except Exception as error:
-            self._retries_of(name).report(error)
+            # The next request for the arena is the next attempt.
+            if name not in self._unopened:
+                what = f"opening the voting queue of arena {name}"
+                self._unopened[name] = Retries(_LOG, what, Backoff(0.0), facts={"arena": name})
+            self._unopened[name].report(error)
             raise
         self._unopened.pop(name, None)
         self._queues[name] = queue
@@ -336,11 +338,3 @@ class ArenaRegistry:
     async def _pass_ratings(self, queue: VotingQueue) -> None:
         for snapshot in await self.boards.follow(queue.arena):
             queue.rank(snapshot.source, snapshot.generation, snapshot.strengths)
-
-    def _retries_of(self, name: str) -> Retries:
-        """Logs the failures to open an arena. The next request for the arena is the next attempt."""
-        if name not in self._unopened:
-            self._unopened[name] = Retries(
-                _LOG, f"opening the voting queue of arena {name}", Backoff(0.0), facts={"arena": name}
-            )
-        return self._unopened[name]

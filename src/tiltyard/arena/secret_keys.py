@@ -86,7 +86,9 @@ def open_keys(home: Path, stated: str | None = None) -> SecretKeys:
         return SecretKeys(_parts(stated.replace(",", "\n")), where=KEY_VARIABLE)
     path = home / KEY_FILE
     try:
-        _make(path)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            create_private_file(path, f"{secrets.token_urlsafe(32)}\n".encode())
         return SecretKeys(_parts(_read(path)), where=str(path))
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
@@ -96,14 +98,6 @@ def open_keys(home: Path, stated: str | None = None) -> SecretKeys:
 def _parts(text: str) -> list[str]:
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
-
-
-def _make(path: Path) -> None:
-    """Write a new key where there is no file yet."""
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    create_private_file(path, f"{secrets.token_urlsafe(32)}\n".encode())
 
 
 def _read(path: Path) -> str:

@@ -1,4 +1,6 @@
-"""Answers enter an arena: once, whole or not at all, numbered on, and never what could steer a page."""
+"""Answers enter an arena: once, whole or not at all, numbered on, never what could steer a page; files of other tools as they are."""
+
+from __future__ import annotations
 
 import asyncio
 import base64
@@ -7,6 +9,7 @@ import json
 import time
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,15 +17,23 @@ from hypothesis import strategies as st
 
 from support.shown_kinds import png
 from tiltyard.arena.content.answer_import import ImportResult, create_arena, import_answers
-from tiltyard.arena.content.answer_rows import MAX_NAME_CHARACTERS, MAX_RESPONSE_BYTES, validate_name
+from tiltyard.arena.content.answer_rows import (
+    MAX_NAME_CHARACTERS,
+    MAX_RESPONSE_BYTES,
+    check_upload_rows,
+    read_checked_answers,
+    read_named_models,
+    validate_name,
+)
 from tiltyard.arena.content.arenas import find_arena, list_models, list_prompts
-from tiltyard.arena.content.blob_store import INLINE_LIMIT_BYTES, BlobStore
+from tiltyard.arena.content.blob_store import INLINE_LIMIT_BYTES, BlobStore, ResponseContent
 from tiltyard.arena.content.object_storage import FolderStorage
-from tiltyard.arena.content.stored_conversations import detect_media_type
+from tiltyard.arena.content.stored_conversations import detect_media_type, read_conversation
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.operators.arena_changes import set_enabled, withdraw
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.files.upload_reader import answer_rows
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -307,34 +318,56 @@ async def test_names_of_arenas(database, tmp_path):
     assert asdict(made)["settings"]["visibility"] == "closed"
 
 
-def test_an_empty_file_brings_nothing(database, tmp_path):
-    async def scene():
-        async with an_arena(database, tmp_path) as (_, _, let_in):
-            return await let_in()
-
-    assert asyncio.run(scene()) == ImportResult(position=1)
+async def test_an_empty_file_brings_nothing(database, tmp_path):
+    async with an_arena(database, tmp_path) as (_, _, let_in):
+        assert await let_in() == ImportResult(position=1)
 
 
 @pytest.mark.slow
-def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds_at_full_size(database, tmp_path):
+async def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds_at_full_size(database, tmp_path):
     path = written(
         tmp_path / "many.jsonl",
         *(row(f"m{m}", f"p{p}", f"the answer of {m} to {p}") for m in range(100) for p in range(1000)),
     )
-    check_size(database, tmp_path, path, 100_000, seconds=90)
+    async with an_arena(database, tmp_path) as (pool, blobs, _):
+        start = time.monotonic()
+        assert (await import_answers(pool, blobs, "arena", path)).responses == 100_000
+        spent = time.monotonic() - start
+        print(f"100,000 answers in {spent:.1f} s")
+        start = time.monotonic()
+        assert (await import_answers(pool, blobs, "arena", path)).unchanged == 100_000
+        print(f"again in {time.monotonic() - start:.1f} s")
+    assert spent < 90
 
 
-def check_size(url, tmp_path, path, answers, *, seconds):
-    async def scene():
-        async with an_arena(url, tmp_path) as (pool, blobs, _):
-            start = time.monotonic()
-            brought = await import_answers(pool, blobs, "arena", path)
-            spent = time.monotonic() - start
-            assert brought.responses == answers
-            print(f"{answers} answers in {spent:.1f} s")
-            start = time.monotonic()
-            assert (await import_answers(pool, blobs, "arena", path)).unchanged == answers
-            print(f"again in {time.monotonic() - start:.1f} s")
-            return spent
+FIXTURES = Path(__file__).parents[2] / "files/fixtures/answers"
 
-    assert asyncio.run(scene()) < seconds
+
+def test_an_inspect_log():
+    answers = {one.prompt: one for one in read_checked_answers(FIXTURES / "inspect_log.json")}
+    assert set(answers) == {"trees/1", "trees/talk", "trees/agent", "trees/unscored"}
+    assert answers["trees/1"].text == "Name a tree."
+    assert answers["trees/talk"].text == "And this?"
+    talk = answers["trees/talk"].shown_text(1000)
+    assert talk.startswith(
+        "System:\nYou like trees.\n\nUser:\nHello.\n\nAssistant:\nGood day.\n\nUser:\nAnd this?"
+    )
+    agent = answers["trees/agent"]
+    assert read_conversation(ResponseContent(agent.media_type, agent.data)).response == "Two."
+    assert agent.shown_text(5_000).endswith("Assistant:\nTwo.")
+    assert agent.shown_text(6) == agent.shown_text(5_000)[:6]
+    assert read_named_models(FIXTURES / "inspect_log.json") == {"openai/oak-1": set()}
+
+
+def test_only_the_first_response_to_a_prompt():
+    found = list(read_checked_answers(FIXTURES / "elm-2/model_outputs.json"))
+    assert [one.data.decode() for one in found] == ["An elm 🌳.", "tree"]
+
+
+def test_scores_without_a_response_are_refused(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_text(json.dumps({"prompt_id": "p", "prompt": "?", "model": "m", "kind": "scores"}))
+    with pytest.raises(InputError, match="shows responses"):
+        list(read_checked_answers(path))
+    (row,) = check_upload_rows(answer_rows(path, most=10_000), lambda: None, most=10_000)
+    assert row.problem == "the response is missing; an arena shows responses, not scores"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.live_arenas import make_arena
+from support.pool_work import asked
 from tiltyard.arena.content.arenas import (
     add_arena,
     find_arena,
@@ -18,8 +19,8 @@ from tiltyard.arena.content.arenas import (
     list_prompt_names,
     list_prompts,
     prompt_text,
-    read_filters,
     read_policy,
+    read_prompt_filters,
     reserve_arena_number,
 )
 from tiltyard.arena.log.buckets import shared_bucket
@@ -45,8 +46,8 @@ def arena(database):
     return asyncio.run(make_arena(database, 3, 7))
 
 
-def test_pages_of_prompts_join_without_gaps(database, arena):
-    async def scene(connection):
+async def test_pages_of_prompts_join_without_gaps(database, arena):
+    async with await connect_async(database) as connection:
         whole = await list_prompts(connection, arena.arena)
         pages, after = [], -1
         while page := await list_prompts(connection, arena.arena, after=after, limit=3):
@@ -55,11 +56,9 @@ def test_pages_of_prompts_join_without_gaps(database, arena):
         assert pages == whole
         assert [one.responses for one in whole] == [3] * 7
 
-    on(database, scene)
 
-
-def test_names_lead_to_numbers_and_broken_ones_to_nothing(database, arena):
-    async def scene(connection):
+async def test_names_lead_to_numbers_and_broken_ones_to_nothing(database, arena):
+    async with await connect_async(database) as connection:
         assert await find_model(connection, arena.arena, "model-2") == (2, True)
         assert await find_prompt(connection, arena.arena, "prompt-6") == (6, False)
         assert await prompt_text(connection, arena.arena, 6) == "What about 6?"
@@ -83,8 +82,6 @@ def test_names_lead_to_numbers_and_broken_ones_to_nothing(database, arena):
         with pytest.raises(NotFound, match="no policy"):
             await read_policy(connection, 99)
 
-    on(database, scene)
-
 
 def test_filters_narrow_the_prompts(database, arena):
     with connect(database) as connection:
@@ -92,7 +89,6 @@ def test_filters_narrow_the_prompts(database, arena):
         connection.execute("UPDATE prompts SET language = 'de' WHERE prompt % 2 = 0")
 
     async def scene(connection):
-        assert await read_filters(connection, arena.arena) == (["maths"], ["de"])
         for category, language, numbers in (
             (None, None, range(7)),
             ("maths", None, range(4)),
@@ -104,17 +100,17 @@ def test_filters_narrow_the_prompts(database, arena):
 
     on(database, scene)
 
+    assert asked(database, lambda pool: read_prompt_filters(pool, arena)) == (["maths"], ["de"])
 
-def test_a_name_is_given_once_and_a_refused_arena_leaves_nothing(database, arena):
-    async def scene(connection):
+
+async def test_a_name_is_given_once_and_a_refused_arena_leaves_nothing(database, arena):
+    async with await connect_async(database) as connection:
         number = await reserve_arena_number(connection)
         with pytest.raises(Conflict):
             async with connection.transaction():
                 await add_arena(connection, number, "arena", "Again", ArenaSettings())
         assert [one.name for one in await list_arenas(connection)] == ["arena"]
         assert [one.enabled for one in await list_models(connection, arena.arena)] == [True] * 3
-
-    on(database, scene)
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM raters").fetchone() == (1,)
 

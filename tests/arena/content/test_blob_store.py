@@ -57,21 +57,18 @@ async def opened(url, object_storage, **options):
         yield BlobStore(pool, object_storage, **options)
 
 
-def test_bytes_come_back_from_wherever_they_lie(database, object_storage):
+async def test_bytes_come_back_from_wherever_they_lie(database, object_storage):
     many = [b"", b"x", bytes(INLINE_LIMIT_BYTES), bytes(INLINE_LIMIT_BYTES + 1), BIG]
 
-    async def scene():
-        async with opened(database, object_storage) as blobs:
-            hashes = await blobs.put_many(many)
-            assert hashes == [hashlib.sha256(data).digest() for data in many]
-            assert await blobs.put(BIG) == hashes[-1]
-        async with opened(database, object_storage) as another:
-            assert [await another.read_bytes(sha256) for sha256 in hashes] == many
-            assert await another.read_bytes(hashes[-1]) == BIG
-            with pytest.raises(StoreFault, match="are missing"):
-                await another.read_bytes(hashlib.sha256(b"other").digest())
-
-    asyncio.run(scene())
+    async with opened(database, object_storage) as blobs:
+        hashes = await blobs.put_many(many)
+        assert hashes == [hashlib.sha256(data).digest() for data in many]
+        assert await blobs.put(BIG) == hashes[-1]
+    async with opened(database, object_storage) as another:
+        assert [await another.read_bytes(sha256) for sha256 in hashes] == many
+        assert await another.read_bytes(hashes[-1]) == BIG
+        with pytest.raises(StoreFault, match="are missing"):
+            await another.read_bytes(hashlib.sha256(b"other").digest())
     with connect(database) as connection:
         rows = connection.execute("SELECT size, bytes IS NULL FROM contents ORDER BY size").fetchall()
     assert rows == [(len(data), len(data) > INLINE_LIMIT_BYTES) for data in sorted(many, key=len)]
@@ -152,30 +149,27 @@ async def an_arena(url, blobs, pool, tmp_path, *answers):
     await import_answers(pool, blobs, "arena", path)
 
 
-def test_bytes_go_with_their_last_live_response(database, tmp_path, object_storage):
+async def test_bytes_go_with_their_last_live_response(database, tmp_path, object_storage):
     big = "y" * (INLINE_LIMIT_BYTES + 1)
     name = hashlib.sha256(big.encode()).hexdigest()
 
-    async def scene():
-        async with open_pool(database, most=3) as pool:
-            blobs = BlobStore(pool, object_storage)
-            await an_arena(
-                database, blobs, pool, tmp_path, ("m1", "p", big), ("m2", "p", big), ("m3", "p", "small")
-            )
-            first = await blobs.read(1)
-            await withdraw(pool, blobs, "arena", "p", "m1", reason="asked", actor="cli")
-            with pytest.raises(NotFound, match="withdrawn"):
-                await blobs.read(1)
-            assert await blobs.read(2) == first
-            assert await object_storage.get(name) == big.encode()
-            await withdraw(pool, blobs, "arena", "p", "m2", reason="asked", actor="cli")
-            with pytest.raises(StoreFault, match="does not exist"):
-                await object_storage.get(name)
-            with pytest.raises(NotFound):
-                await blobs.read(2)
-            assert (await blobs.read(3)).data == b"small"
-
-    asyncio.run(scene())
+    async with open_pool(database, most=3) as pool:
+        blobs = BlobStore(pool, object_storage)
+        await an_arena(
+            database, blobs, pool, tmp_path, ("m1", "p", big), ("m2", "p", big), ("m3", "p", "small")
+        )
+        first = await blobs.read(1)
+        await withdraw(pool, blobs, "arena", "p", "m1", reason="asked", actor="cli")
+        with pytest.raises(NotFound, match="withdrawn"):
+            await blobs.read(1)
+        assert await blobs.read(2) == first
+        assert await object_storage.get(name) == big.encode()
+        await withdraw(pool, blobs, "arena", "p", "m2", reason="asked", actor="cli")
+        with pytest.raises(StoreFault, match="does not exist"):
+            await object_storage.get(name)
+        with pytest.raises(NotFound):
+            await blobs.read(2)
+        assert (await blobs.read(3)).data == b"small"
     with connect(database) as connection:
         hashes = connection.execute(
             "SELECT encode(sha256, 'hex') FROM responses WHERE withdrawn_at IS NOT NULL"

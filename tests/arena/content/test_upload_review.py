@@ -1,10 +1,10 @@
 """Answers files by upload: everything that is wrong is told at once, and what is let in is what was looked over."""
 
-import asyncio
 import base64
 import csv
 import io
 import json
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from uuid import uuid4
 
@@ -82,15 +82,12 @@ def read(tmp_path, data):
     return list(upload_rows(path, MAX_UNPACKED_BYTES))
 
 
-def scene(url, tmp_path, play, models=2, prompts=2):
-    """Run a play on a pool, contents and an arena."""
-
-    async def run():
-        arena = await make_arena(url, models, prompts)
-        async with open_pool(url, most=3) as pool:
-            return await play(pool, BlobStore(pool, FolderStorage(tmp_path)), arena)
-
-    return asyncio.run(run())
+@asynccontextmanager
+async def scene(url, tmp_path):
+    """A pool, contents and an arena."""
+    arena = await make_arena(url, 2, 2)
+    async with open_pool(url, most=3) as pool:
+        yield pool, BlobStore(pool, FolderStorage(tmp_path)), arena
 
 
 @pytest.mark.parametrize("container", WRITERS)
@@ -164,12 +161,6 @@ def test_a_file_that_cannot_be_read_is_one_error(tmp_path, data, told):
     assert rows[0].last
 
 
-def test_an_image_comes_with_its_bytes(tmp_path):
-    carried = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
-    (row,) = read(tmp_path, jsonl([GOOD[0] | {"kind": "image", "response": carried}]))
-    assert (row.media_type, row.data) == ("image/png", PIXEL)
-
-
 def test_a_file_that_cannot_be_blinded_is_an_error_of_its_row(tmp_path):
     carried = f"data:image/png;base64,{base64.b64encode(PIXEL[:-1]).decode()}"
     (row,) = read(tmp_path, jsonl([GOOD[0] | {"kind": "image", "response": carried}]))
@@ -178,8 +169,8 @@ def test_a_file_that_cannot_be_blinded_is_an_error_of_its_row(tmp_path):
 
 
 @pytest.mark.parametrize("container", ["jsonl", "csv", "parquet"])
-def test_what_was_looked_over_is_let_in(database, tmp_path, container):
-    async def play(pool, blobs, arena):
+async def test_what_was_looked_over_is_let_in(database, tmp_path, container):
+    async with scene(database, tmp_path) as (pool, blobs, arena):
         upload = await store_upload(pool, arena, "a.x", WRITERS[container](GOOD), actor="operator:Ada")
         preview = await preview_upload(pool, arena, upload, actor="operator:Ada")
         async with pool.connection() as connection:
@@ -190,9 +181,6 @@ def test_what_was_looked_over_is_let_in(database, tmp_path, container):
             prompts = await list_prompts(connection, arena.arena)
         with pytest.raises(NotFound):
             await preview_upload(pool, arena, upload, actor="operator:Ada")
-        return preview, before, brought, after, prompts
-
-    preview, before, brought, after, prompts = scene(database, tmp_path, play)
     assert (preview.planned.models, preview.planned.prompts) == (("oak", "elm"), ("new-1",))
     assert (preview.planned.responses, preview.planned.unchanged, preview.good, preview.bad) == (3, 0, 3, 0)
     assert [one.name for one in before] == ["model-0", "model-1"]
@@ -203,7 +191,7 @@ def test_what_was_looked_over_is_let_in(database, tmp_path, container):
     ]  # fmt: skip
 
 
-def test_contradictions_are_told_row_by_row_and_good_rows_can_come_alone(database, tmp_path):
+async def test_contradictions_are_told_row_by_row_and_good_rows_can_come_alone(database, tmp_path):
     rows = [
         GOOD[0],
         GOOD[0] | {"response": "another"},
@@ -215,7 +203,7 @@ def test_contradictions_are_told_row_by_row_and_good_rows_can_come_alone(databas
         {"prompt_id": "fresh", "prompt": "?", "model": "elm", "response": "r", "category": "b"},
     ]  # fmt: skip
 
-    async def play(pool, blobs, arena):
+    async with scene(database, tmp_path) as (pool, blobs, arena):
         await withdraw(pool, blobs, arena.name, "prompt-1", reason="r", actor="cli")
         upload = await store_upload(pool, arena, "a", jsonl(rows) + b"{broken\n", actor="a")
         preview = await preview_upload(pool, arena, upload, actor="a")
@@ -225,9 +213,7 @@ def test_contradictions_are_told_row_by_row_and_good_rows_can_come_alone(databas
         decision = UploadDecision(preview.good, partly=True, enable=False)
         brought = await import_upload(pool, blobs, arena, upload, decision, actor="a")
         async with pool.connection() as connection:
-            return preview, brought, await list_models(connection, arena.arena)
-
-    preview, brought, models = scene(database, tmp_path, play)
+            models = await list_models(connection, arena.arena)
     assert [(row.where, row.field) for row in preview.errors] == [
         ("line 2", "response"), ("line 3", "prompt"), ("line 4", "response"), ("line 6", "prompt"),
         ("line 8", "category"), ("line 9", None),
@@ -239,8 +225,8 @@ def test_contradictions_are_told_row_by_row_and_good_rows_can_come_alone(databas
     assert [(one.name, one.enabled) for one in models[2:]] == [("oak", False), ("only-here", False)]
 
 
-def test_a_file_is_for_whoever_sent_it_where_it_was_sent(database, tmp_path):
-    async def play(pool, blobs, arena):
+async def test_a_file_is_for_whoever_sent_it_where_it_was_sent(database, tmp_path):
+    async with scene(database, tmp_path) as (pool, blobs, arena):
         other = await make_arena(database, 2, 1, name="other")
         upload = await store_upload(pool, arena, "a", jsonl(GOOD), actor="operator:Ada")
         for where, who, which in (
@@ -258,11 +244,9 @@ def test_a_file_is_for_whoever_sent_it_where_it_was_sent(database, tmp_path):
         with pytest.raises(NotFound):
             await preview_upload(pool, arena, upload, actor="operator:Ada")
 
-    scene(database, tmp_path, play)
 
-
-def test_files_lapse_after_an_hour_and_only_the_newest_few_wait(database, tmp_path):
-    async def play(pool, _contents, arena):
+async def test_files_lapse_after_an_hour_and_only_the_newest_few_wait(database, tmp_path):
+    async with scene(database, tmp_path) as (pool, _contents, arena):
         kept = [await store_upload(pool, arena, f"{k}", jsonl(GOOD), actor="a") for k in range(6)]
         with connect(database) as connection:
             count = "SELECT count(*) FROM uploads"
@@ -272,13 +256,13 @@ def test_files_lapse_after_an_hour_and_only_the_newest_few_wait(database, tmp_pa
                 await preview_upload(pool, arena, kept[-1], actor="a")
             await store_upload(pool, arena, "new", jsonl(GOOD), actor="a")
             assert connection.execute(count).fetchone() == (1,)
-
-    scene(database, tmp_path, play)
     assert timedelta(hours=1) == uploads.UPLOAD_LIFETIME
 
 
-def test_empty_and_too_large_files_are_refused_and_names_are_made_plain(database, tmp_path, monkeypatch):
-    async def play(pool, _contents, arena):
+async def test_empty_and_too_large_files_are_refused_and_names_are_made_plain(
+    database, tmp_path, monkeypatch
+):
+    async with scene(database, tmp_path) as (pool, _contents, arena):
         with pytest.raises(InputError, match="empty"):
             await store_upload(pool, arena, "a", b"", actor="a")
         monkeypatch.setattr("tiltyard.arena.content.upload_review.MAX_UPLOAD_BYTES", 10)
@@ -288,9 +272,6 @@ def test_empty_and_too_large_files_are_refused_and_names_are_made_plain(database
         for name in ("x\0\n\u202ey.jsonl", "", " " * 500, "n" * 500):
             upload = await store_upload(pool, arena, name, b"{}", actor="a")
             names.append((await preview_upload(pool, arena, upload, actor="a")).name)
-        return names
-
-    names = scene(database, tmp_path, play)
     assert names == ["x���y.jsonl", "answers", "answers", "n" * 120]
 
 
@@ -343,41 +324,34 @@ def test_no_more_rows_of_parquet_are_decoded_than_are_asked_for(tmp_path, monkey
     assert size < 1_000_000
 
 
-def test_a_second_click_leaves_no_second_line_in_the_audit(database, tmp_path):
-    async def play(pool, blobs, arena):
+async def test_a_second_click_leaves_no_second_line_in_the_audit(database, tmp_path):
+    async with scene(database, tmp_path) as (pool, blobs, arena):
         for _ in range(2):
             upload = await store_upload(pool, arena, "a", jsonl(GOOD), actor="a")
             await import_upload(pool, blobs, arena, upload, UploadDecision(3), actor="a")
-
-    scene(database, tmp_path, play)
     with connect(database) as connection:
         assert connection.execute(
             "SELECT detail->'responses' FROM audit WHERE action = 'import answers' AND actor = 'a'"
         ).fetchall() == [(3,)]
 
 
-def test_all_errors_are_counted_and_the_first_hundred_told(database, tmp_path):
-    async def play(pool, _contents, arena):
+async def test_all_errors_are_counted_and_the_first_hundred_told(database, tmp_path):
+    async with scene(database, tmp_path) as (pool, _contents, arena):
         upload = await store_upload(pool, arena, "a", b"{\n" * 1234 + jsonl(GOOD), actor="a")
-        return await preview_upload(pool, arena, upload, actor="a")
-
-    preview = scene(database, tmp_path, play)
+        preview = await preview_upload(pool, arena, upload, actor="a")
     assert (preview.bad, len(preview.errors), preview.good) == (1234, 100, 3)
     assert [row.where for row in preview.errors[:2]] == ["line 1", "line 2"]
 
 
-def test_looking_changes_nothing(database, tmp_path):
+async def test_looking_changes_nothing(database, tmp_path):
     tables = ("events", "models", "prompts", "responses", "contents", "audit")
 
     def sizes():
         with connect(database) as connection:
             return [connection.execute(f"SELECT count(*) FROM {one}").fetchone() for one in tables]
 
-    async def play(pool, _contents, arena):
+    async with scene(database, tmp_path) as (pool, _contents, arena):
         before = sizes()
         upload = await store_upload(pool, arena, "a", jsonl(GOOD), actor="a")
         await preview_upload(pool, arena, upload, actor="a")
-        return before, sizes()
-
-    before, after = scene(database, tmp_path, play)
-    assert before == after
+        assert sizes() == before

@@ -1,4 +1,4 @@
-"""Backups: what was there at one instant, whole or not at all, and only into what is empty."""
+"""Backups: what was there at one instant, whole or not at all, only into what is empty, and without options of one server."""
 
 import asyncio
 import hashlib
@@ -15,12 +15,19 @@ from datetime import UTC, datetime
 import pytest
 
 from support.bare_arenas import append, make_arena
+from support.pool_work import asked
 from support.postgres_servers import fresh_database
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup
-from tiltyard.arena.maintenance.backup import BackupManifest, back_up, read_backup
+from tiltyard.arena.maintenance.backup import (
+    BackupManifest,
+    back_up,
+    read_backup,
+    remove_private_options,
+    without_private_options,
+)
 from tiltyard.arena.maintenance.restore import (
     RestoredAccess,
     RestoredResponses,
@@ -29,7 +36,8 @@ from tiltyard.arena.maintenance.restore import (
     restore,
 )
 from tiltyard.errors import InputError, NotAllowed, StoreFault, UnreadableFile
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.binaries import Binaries, bundled_folder, find_pg_dump_folder, without_password
+from tiltyard.postgres.connections import connect
 from tiltyard.postgres.schema_migrations import check_schema, migrate
 
 BULKY = [b"<svg>\xff\x00large</svg>" * 5_000, random.Random(1).randbytes(100_000)]
@@ -124,11 +132,7 @@ def test_a_backup_of_one_version_restores_into_another(
 
 
 def with_accounts(url, work):
-    async def worked():
-        async with open_pool(url, most=2) as pool:
-            return await work(Accounts(pool))
-
-    return asyncio.run(worked())
+    return asked(url, lambda pool: work(Accounts(pool)))
 
 
 def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
@@ -246,6 +250,15 @@ def test_votes_that_are_being_written_are_in_it_up_to_one_instant(
         assert check_logs(connection) == {"empty": 0, "first": head}
 
 
+def tarred(path, *entries):
+    with tarfile.open(path, "w") as tar:
+        for name, text in entries:
+            info = tarfile.TarInfo(name)
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text))
+    return path
+
+
 def damaged(path, name):
     """Where in the file the middle of a member lies, with that byte changed."""
     with tarfile.open(path) as tar:
@@ -299,13 +312,8 @@ def test_what_is_no_backup_is_refused(tmp_path, filled, home, object_storage):
     ],
 )
 def test_a_manifest_that_is_not_ours_is_refused(tmp_path, text, told):
-    path = tmp_path / "some.tar"
-    with tarfile.open(path, "w") as tar:
-        info = tarfile.TarInfo("manifest.json")
-        info.size = len(text)
-        tar.addfile(info, io.BytesIO(text))
     with pytest.raises(InputError, match=told):
-        read_backup(path)
+        read_backup(tarred(tmp_path / "some.tar", ("manifest.json", text)))
 
 
 def test_nothing_is_replaced(filled, home, object_storage, empty, tmp_path):
@@ -339,17 +347,12 @@ def test_bytes_that_are_missing_or_damaged_make_no_backup(filled, home, object_s
     ],
 )
 def test_a_backup_that_would_write_elsewhere_is_refused(name, told, tmp_path):
-    path = tmp_path / "some.tar"
     data = b"evil"
     members = {name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}}
     manifest = BackupManifest(1, "", "", "", {}, members)
-    with tarfile.open(path, "w") as tar:
-        for inner, text in ((name, data), ("manifest.json", json.dumps(asdict(manifest)).encode())):
-            info = tarfile.TarInfo(inner)
-            info.size = len(text)
-            tar.addfile(info, io.BytesIO(text))
+    entries = ((name, data), ("manifest.json", json.dumps(asdict(manifest)).encode()))
     with pytest.raises(InputError, match=told):
-        read_backup(path)
+        read_backup(tarred(tmp_path / "some.tar", *entries))
 
 
 def test_bytes_that_are_withdrawn_meanwhile_are_left_out(filled, home, monkeypatch):
@@ -382,3 +385,111 @@ def test_a_hole_in_a_log_is_found(filled):
         connection.execute("DELETE FROM events WHERE position = 250")
         with pytest.raises(StoreFault, match="499"):
             check_logs(connection)
+
+
+PRIVATE = b"ALTER TABLE ONLY public.a ALTER COLUMN x SET (pg_attver=26519624);"
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        (PRIVATE, b""),
+        (b"ALTER FOREIGN TABLE ONLY public.a ALTER COLUMN x SET (pg_attver=1);", b""),
+        (b'ALTER TABLE ONLY "a b" ALTER COLUMN " SET (" SET (pg_attver=1);', b""),
+        (
+            b"ALTER TABLE ONLY a ALTER COLUMN x SET (n_distinct=-0.5, pg_attver=1);",
+            b"ALTER TABLE ONLY a ALTER COLUMN x SET (n_distinct=-0.5);",
+        ),
+        (
+            b"ALTER TABLE ONLY a ALTER COLUMN x SET (later=1, n_distinct_inherited=5);",
+            b"ALTER TABLE ONLY a ALTER COLUMN x SET (n_distinct_inherited=5);",
+        ),
+        (b"ALTER TABLE ONLY a ALTER COLUMN x SET (n_distinct=5);", None),
+        (b"ALTER TABLE ONLY a ALTER COLUMN x SET STATISTICS 5;", None),
+        (b"ALTER TABLE ONLY a ALTER COLUMN x SET DEFAULT nextval('s'::regclass);", None),
+        (b"ALTER TABLE ONLY a SET (fillfactor=50);", None),
+        (b"    note text DEFAULT 'SET (pg_attver=1);'", None),
+        (b"", None),
+    ],
+)
+def test_only_options_that_are_a_servers_own_are_left_out(line, kept):
+    sql = b"CREATE TABLE a (x integer);\n" + line + b"\n"
+    done = without_private_options(sql)
+    assert len(done) == len(sql)
+    expected = line if kept is None else kept
+    assert [part.rstrip() for part in done.split(b"\n")] == [b"CREATE TABLE a (x integer);", expected, b""]
+
+
+@pytest.fixture
+def private(server):
+    """A database whose columns have an option that the test server does not know, as those of 15.20 have."""
+    with fresh_database(server) as url:
+        migrate(url)
+        arena = make_arena(url, "first")
+        with connect(url) as connection:
+            append(connection, arena, 20)
+            connection.execute("SET allow_system_table_mods = on")
+            connection.execute(
+                "UPDATE pg_attribute SET attoptions = CASE attname WHEN 'name'"
+                " THEN '{n_distinct=7,pg_attver=26519624}'::text[] ELSE '{pg_attver=26519624}' END"
+                " WHERE attnum > 0 AND NOT attisdropped AND attrelid IN (SELECT oid FROM pg_class"
+                " WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p'))"
+            )
+        yield url
+
+
+def options_of(url):
+    with connect(url) as connection:
+        return connection.execute(
+            "SELECT attrelid::regclass::text, attoptions FROM pg_attribute"
+            " WHERE attoptions IS NOT NULL AND attrelid = 'arenas'::regclass"
+        ).fetchall()
+
+
+def test_a_backup_of_a_server_with_options_of_its_own_restores(private, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(backup, "find_pg_dump_folder", lambda _: bundled_folder())
+    done = back_up(private, tmp_path, FolderStorage(tmp_path / "responses"))
+    assert b"pg_attver" not in done.path.read_bytes()
+    with fresh_database(server) as empty:
+        restore(done.path, empty, tmp_path / "there", FolderStorage(tmp_path / "there"))
+        assert everything(empty) == everything(private)
+        assert options_of(empty) == [("arenas", ["n_distinct=7"])]
+
+
+@pytest.mark.parametrize("major", [15, 16, 18])
+def test_archives_of_every_pg_dump_are_understood(major, debian, tmp_path):
+    """Its table of contents, entry by entry: the definitions of all tables are found and nothing is moved."""
+    archive = tmp_path / "dump"
+    folder = find_pg_dump_folder(150_000) if major == 15 else bundled_folder(major)
+    with fresh_database(debian) as url:
+        migrate(url)
+        with connect(url) as connection:
+            connection.execute("CREATE TABLE a (x integer, y text)")
+            connection.execute("ALTER TABLE a ALTER x SET (n_distinct = 5)")
+            connection.execute("COMMENT ON TABLE a IS 'ALTER TABLE ONLY a ALTER COLUMN x SET (later=1);'")
+            connection.execute("INSERT INTO a VALUES (1, %s)", [PRIVATE.decode()])
+        shown, add = without_password(url)
+        Binaries(folder).run("pg_dump", "-Fc", "-Z", "0", "-f", archive, "-d", shown, add=add)
+    data = archive.read_bytes()
+    assert data.count(b"n_distinct=5") == 1
+    archive.write_bytes(data.replace(b"n_distinct=5", b"other_name=5"))
+    remove_private_options(archive)
+    cleaned = archive.read_bytes()
+    assert b"other_name" not in cleaned
+    assert len(cleaned) == len(data)
+    assert cleaned.count(PRIVATE) == 1, "rows are left alone"
+    listed = Binaries(bundled_folder()).run("pg_restore", "-f", "-", archive)
+    assert "COPY public.a" in listed
+    assert "pg_attver" in listed
+
+
+def test_what_is_no_archive_is_left_alone(tmp_path, private):
+    path = tmp_path / "dump"
+    shown, add = without_password(private)
+    Binaries(bundled_folder()).run("pg_dump", "-Fc", "-f", path, "-d", shown, add=add)
+    whole = path.read_bytes()
+    newer = whole[:6] + bytes([99]) + whole[7:]
+    for data in (b"", b"PGDM", b"PGDMP", b"not an archive", whole[:5000], newer, whole[:11] + b"\xff" * 60):
+        path.write_bytes(data)
+        remove_private_options(path)
+        assert path.read_bytes() == data

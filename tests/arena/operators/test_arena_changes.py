@@ -30,7 +30,7 @@ from tiltyard.arena.operators.exclusions import (
     restore,
     settle_exclusion,
 )
-from tiltyard.arena.operators.moderation import read_audit
+from tiltyard.arena.operators.moderation import read_audit_entries
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
@@ -67,8 +67,7 @@ def counted(url, table):
 
 
 async def actions(pool):
-    async with pool.connection() as connection:
-        return [entry.action for entry in await read_audit(connection, 1)]
+    return [entry.action for entry in await read_audit_entries(pool, "arena", before=None, limit=100)]
 
 
 async def test_a_retired_model_is_served_no_more_and_open_matchups_stay_valid(database, tmp_path):
@@ -158,8 +157,7 @@ async def test_settings_change_by_name_and_the_rest_stays(database, tmp_path):
                 await change_settings(pool, "arena", wrong, actor="token:ci")
         with pytest.raises(InputError, match="title"):
             await change_settings(pool, "arena", {}, title="two\nlines", actor="token:ci")
-        async with pool.connection() as connection:
-            entries = await read_audit(connection, 1)
+        entries = await read_audit_entries(pool, "arena", before=None, limit=100)
         assert [entry.actor for entry in entries[:2]] == ["token:ci", "token:ci"]
         assert entries[0].detail["settings"]["undo_seconds"] == 5
 

@@ -1,6 +1,5 @@
 """The stages of an arena: test votes never rate, a pause loses nothing, and a deletion can be undone until it is due."""
 
-import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -95,19 +94,16 @@ async def test_test_votes_never_rate_however_they_are_on_their_way(database):
     assert actions(database)[-1] == "open arena"
 
 
-def test_test_votes_are_cleared_before_opening(database):
-    async def scene():
-        async with arena_at(database, "draft") as (pool, queue):
-            await cast(queue, 3)
-            assert (await clear_test_votes(pool, "arena", **ADA)).test_votes == 3
-            arena = await read_arena(pool, "arena")
-            assert (arena.settings.stage, await count_test_votes(pool, arena)) == ("draft", 0)
-            await cast(queue, 2, seed=1, voters=2)
-            assert await count_test_votes(pool, arena) == 2
-            # The votes that were cleared before are excluded twice; both for good.
-            assert (await open_draft(pool, "arena", **ADA)).test_votes == 5
-
-    asyncio.run(scene())
+async def test_test_votes_are_cleared_before_opening(database):
+    async with arena_at(database, "draft") as (pool, queue):
+        await cast(queue, 3)
+        assert (await clear_test_votes(pool, "arena", **ADA)).test_votes == 3
+        arena = await read_arena(pool, "arena")
+        assert (arena.settings.stage, await count_test_votes(pool, arena)) == ("draft", 0)
+        await cast(queue, 2, seed=1, voters=2)
+        assert await count_test_votes(pool, arena) == 2
+        # The votes that were cleared before are excluded twice; both for good.
+        assert (await open_draft(pool, "arena", **ADA)).test_votes == 5
     assert battles(database) == 0
     assert rows(database, "SELECT DISTINCT final FROM exclusions") == [(True,)]
 
@@ -118,23 +114,20 @@ async def test_an_unvoted_draft_opens_without_an_exclusion(database):
     assert rows(database, "SELECT * FROM exclusions") == []
 
 
-def test_a_paused_arena_serves_nothing_new_and_takes_what_is_open(database):
-    async def scene():
-        async with arena_at(database) as (pool, queue):
-            mine = await queue.next_matchup(ANN)
-            await set_stage(pool, "arena", "paused", **ADA)
-            await follow(pool, queue)
-            assert (await queue.next_matchup(ANN)).matchup == mine.matchup
-            with pytest.raises(Paused, match="no new matchups"):
-                await queue.next_matchup(BOB)
-            assert (await queue.vote(ANN, mine.matchup, Kind.WIN_A)).outcome == Kind.WIN_A
-            with pytest.raises(Paused):
-                await queue.next_matchup(ANN)
-            await set_stage(pool, "arena", "open", **ADA)
-            await follow(pool, queue)
+async def test_a_paused_arena_serves_nothing_new_and_takes_what_is_open(database):
+    async with arena_at(database) as (pool, queue):
+        mine = await queue.next_matchup(ANN)
+        await set_stage(pool, "arena", "paused", **ADA)
+        await follow(pool, queue)
+        assert (await queue.next_matchup(ANN)).matchup == mine.matchup
+        with pytest.raises(Paused, match="no new matchups"):
             await queue.next_matchup(BOB)
-
-    asyncio.run(scene())
+        assert (await queue.vote(ANN, mine.matchup, Kind.WIN_A)).outcome == Kind.WIN_A
+        with pytest.raises(Paused):
+            await queue.next_matchup(ANN)
+        await set_stage(pool, "arena", "open", **ADA)
+        await follow(pool, queue)
+        await queue.next_matchup(BOB)
     assert battles(database) == 1
 
 

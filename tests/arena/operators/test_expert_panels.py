@@ -7,6 +7,7 @@ import pytest
 
 from support.live_arenas import make_arena, voting_queue_of
 from support.panelled import RATERS, finish_panel, panelled_arena
+from support.pool_work import asked
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.arena_changes import change_settings, set_enabled
 from tiltyard.arena.operators.invitations import find_invitation
@@ -38,14 +39,6 @@ def sql(url, text, *values):
     with connect(url) as connection:
         found = connection.execute(text, values)
         return found.fetchall() if found.description else None
-
-
-def run(url, work):
-    async def inside():
-        async with open_pool(url, most=4) as pool:
-            return await work(pool)
-
-    return asyncio.run(inside())
 
 
 def test_a_stranger_can_repeat_the_assignment_from_the_log(database):
@@ -90,10 +83,10 @@ def test_opening_a_panel_hides_names_and_is_audited(database):
     assert "Ada" not in str(sql(database, "SELECT detail FROM events WHERE kind = 20"))
 
 
-def test_a_link_leads_to_its_rater_and_other_links_to_none(database):
-    arena, opened = asyncio.run(panelled_arena(database))
+async def test_a_link_leads_to_its_rater_and_other_links_to_none(database):
+    arena, opened = await panelled_arena(database)
 
-    async def work(pool):
+    async with open_pool(database, most=4) as pool:
         offer = await find_invitation(pool, opened.codes[2])
         assert not offer.single
         assert await find_rater_by_invitation(pool, offer.invitation) == opened.raters[2]
@@ -103,14 +96,12 @@ def test_a_link_leads_to_its_rater_and_other_links_to_none(database):
         assert await find_rater_by_session(pool, arena.arena, 5) is None
         assert await find_rater_by_session(pool, 10**6, opened.raters[3].session) is None
 
-    run(database, work)
 
+async def test_six_experts_finish_eight_prompts_and_four_models(database):
+    arena, opened = await panelled_arena(database, reveal="session")
+    assert await finish_panel(database, arena, opened.raters) == [16] * 6
 
-def test_six_experts_finish_eight_prompts_and_four_models(database):
-    arena, opened = asyncio.run(panelled_arena(database, reveal="session"))
-    assert asyncio.run(finish_panel(database, arena, opened.raters)) == [16] * 6
-
-    async def work(pool):
+    async with open_pool(database, most=4) as pool:
         record = await read_panel(pool, "arena", "panel")
         assert [(one.tasks, one.voted, one.skipped, one.left) for one in panel_progress(record)] == [
             (16, 16, 0, 0)
@@ -129,15 +120,13 @@ def test_six_experts_finish_eight_prompts_and_four_models(database):
         assert board.rows[0].rank_low == 1
         with pytest.raises(Closed, match="closed already"):
             await close_panel(pool, "arena", "panel", actor="cli")
-
-    run(database, work)
     assert sql(database, "SELECT count(*) FROM endings WHERE revealed_at IS NOT NULL") == [(0,)]
     assert sql(database, "SELECT DISTINCT lane, reason, given_up FROM matchups") == [(3, "expert panel", 0)]
 
 
-def test_sides_follow_the_assignment_and_values_do_not_depend_on_them(database):
-    arena, opened = asyncio.run(panelled_arena(database))
-    asyncio.run(finish_panel(database, arena, opened.raters, noise=0.0))
+async def test_sides_follow_the_assignment_and_values_do_not_depend_on_them(database):
+    arena, opened = await panelled_arena(database)
+    await finish_panel(database, arena, opened.raters, noise=0.0)
     wrong = sql(
         database,
         "SELECT count(*) FROM panel_tasks t JOIN panel_items i USING (panel, item)"
@@ -147,7 +136,7 @@ def test_sides_follow_the_assignment_and_values_do_not_depend_on_them(database):
     )
     assert wrong == [(0,)]
 
-    async def work(pool):
+    async with open_pool(database, most=4) as pool:
         record = await read_panel(pool, "arena", "panel")
         assert {vote.value for vote in record.cast()} == {RaterValue.SECOND}
         assert agreement_rows(record)[0].found.alpha.value == 1.0
@@ -155,16 +144,14 @@ def test_sides_follow_the_assignment_and_values_do_not_depend_on_them(database):
         with pytest.raises(Closed, match="do not disagree"):
             await adjudicate(pool, "arena", "panel", 0, RaterValue.TIE, "because", actor="cli")
 
-    run(database, work)
 
-
-def test_an_adjudication_is_a_record_beside_the_votes(database):
-    arena, opened = asyncio.run(panelled_arena(database))
-    asyncio.run(finish_panel(database, arena, opened.raters, noise=0.6))
+async def test_an_adjudication_is_a_record_beside_the_votes(database):
+    arena, opened = await panelled_arena(database)
+    await finish_panel(database, arena, opened.raters, noise=0.6)
     votes = sql(database, "SELECT * FROM endings ORDER BY serial")
     head = sql(database, "SELECT max(position) FROM events")
 
-    async def work(pool):
+    async with open_pool(database, most=4) as pool:
         before = await read_panel(pool, "arena", "panel")
         item = find_disagreements(before)[0][0].item
         with pytest.raises(InputError):
@@ -181,8 +168,6 @@ def test_an_adjudication_is_a_record_beside_the_votes(database):
         assert find_disagreements(after)[-1][0].item == item
         row = next(row for row in panel_table(after) if row["item"] == item)
         assert (row["adjudication"], row["adjudication_note"]) == ("model_a", "better")
-
-    run(database, work)
     assert sql(database, "SELECT * FROM endings ORDER BY serial") == votes
     assert sql(database, "SELECT max(position) FROM events") == head
     assert sql(database, "SELECT count(*) FROM panel_adjudications") == [(2,)]
@@ -190,18 +175,16 @@ def test_an_adjudication_is_a_record_beside_the_votes(database):
     assert entries == [([None, "tie"],), (["tie", "model_a"],)]
 
 
-def test_the_table_has_a_row_for_each_task_also_without_a_vote(database):
-    arena, _ = asyncio.run(panelled_arena(database))
+async def test_the_table_has_a_row_for_each_task_also_without_a_vote(database):
+    arena, _ = await panelled_arena(database)
 
-    async def work(pool):
+    async with open_pool(database, most=4) as pool:
         rows = panel_table(await read_panel(pool, "arena", "panel"))
         assert len(rows) == 96
         assert {row["state"] for row in rows} == {"open"}
         assert all(list(row) == list(PANEL_COLUMNS) for row in rows)
         found = agreement_rows(await read_panel(pool, "arena", "panel"))
         assert found[0].found.alpha.gap is AgreementGap.NO_VOTES
-
-    run(database, work)
     assert arena.name == "arena"
 
 
@@ -232,7 +215,7 @@ def test_what_cannot_be_a_panel_is_refused_and_leaves_nothing(database):
         await open_panel(pool, "arena", PanelTerms("p", ("A", "B")), shard=0, actor="cli")
         await refused(pool, Conflict, "already", PanelTerms("p", ("A", "B")))
 
-    run(database, work)
+    asked(database, work)
 
 
 @pytest.mark.parametrize(
@@ -252,10 +235,10 @@ def test_terms_that_make_no_sense_are_refused(options):
         PanelTerms(**({"name": "p"} | options))
 
 
-def test_retired_models_and_other_prompts_are_not_asked_about(database):
-    asyncio.run(make_arena(database, 4, 4))
+async def test_retired_models_and_other_prompts_are_not_asked_about(database):
+    await make_arena(database, 4, 4)
 
-    async def work(pool):
+    async with open_pool(database, most=4) as pool:
         await set_enabled(pool, "arena", "model-0", enabled=False, actor="cli")
         terms = PanelTerms("p", ("A", "B"), prompts=("prompt-1", "prompt-3"))
         opened = await open_panel(pool, "arena", terms, shard=0, actor="cli")
@@ -265,8 +248,6 @@ def test_retired_models_and_other_prompts_are_not_asked_about(database):
         assert "model-0" not in {name for one in record.items for name in (one.model_a, one.model_b)}
         async with connect_from_pool(pool) as connection:
             assert (await find_arena(connection, "arena")).settings.reveal == "never"
-
-    run(database, work)
 
 
 async def test_a_queue_that_runs_learns_of_a_new_panel(database):

@@ -2,12 +2,14 @@
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 
 from support.bare_arenas import make_arena
+from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators import invitations
 from tiltyard.arena.operators.arena_changes import change_settings
@@ -33,19 +35,17 @@ TERMS = InvitationTerms("pilot team")
 
 @pytest.fixture
 def scene(database):
-    """Run a coroutine with a pool of connections to a database with a private arena."""
+    """A pool of connections to a database with a private arena."""
     make_arena(database, "arena")
 
-    def running(work, connections=4):
-        async def inside():
-            async with open_pool(database, most=connections) as pool:
-                await change_settings(pool, "arena", {"entry": "invitation"}, actor="cli")
-                return await work(pool)
+    @asynccontextmanager
+    async def opened(connections=4):
+        async with open_pool(database, most=connections) as pool:
+            await change_settings(pool, "arena", {"entry": "invitation"}, actor="cli")
+            yield pool
 
-        return asyncio.run(inside())
-
-    running.database = database
-    return running
+    opened.database = database
+    return opened
 
 
 async def use(pool, code):
@@ -63,8 +63,8 @@ def sql(database, text, *values):
         return found.fetchall() if found.description else None
 
 
-def test_a_single_use_link_that_is_used_at_once_by_many_lets_in_one(scene):
-    async def work(pool):
+async def test_a_single_use_link_that_is_used_at_once_by_many_lets_in_one(scene):
+    async with scene(connections=8) as pool:
         code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         offers = await asyncio.gather(*(find_invitation(pool, code) for _ in range(8)))
         used = await asyncio.gather(
@@ -74,21 +74,17 @@ def test_a_single_use_link_that_is_used_at_once_by_many_lets_in_one(scene):
         (listed,) = await list_invitations(pool, "arena")
         assert (listed.invitation, listed.uses, listed.used_up) == (made.invitation, 1, True)
 
-    scene(work, connections=8)
 
-
-def test_a_link_for_many_lets_in_so_many_and_no_more(scene):
-    async def work(pool):
+async def test_a_link_for_many_lets_in_so_many_and_no_more(scene):
+    async with scene(connections=8) as pool:
         code, _ = await invite(pool, "arena", InvitationTerms("team", uses=3), shard=0, actor="cli")
         used = await asyncio.gather(*(use(pool, code) for _ in range(9)), return_exceptions=True)
         assert sum(isinstance(one, EntryGrant) for one in used) == 3
         assert (await find_invitation(pool, code)).trouble == "used up"
 
-    scene(work, connections=8)
 
-
-def test_a_button_that_is_pressed_twice_is_one_use(scene):
-    async def work(pool):
+async def test_a_button_that_is_pressed_twice_is_one_use(scene):
+    async with scene(connections=8) as pool:
         code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         offer = await find_invitation(pool, code)
         grants = await asyncio.gather(*(use_invitation(pool, offer, "a visit") for _ in range(5)))
@@ -107,11 +103,9 @@ def test_a_button_that_is_pressed_twice_is_one_use(scene):
         with pytest.raises(NotAdmitted):
             await use_invitation(pool, offer, "a visit")
 
-    scene(work, connections=8)
 
-
-def test_opening_a_link_uses_nothing(scene):
-    async def work(pool):
+async def test_opening_a_link_uses_nothing(scene):
+    async with scene() as pool:
         code, _ = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         for _ in range(50):
             offer = await find_invitation(pool, code)
@@ -119,11 +113,9 @@ def test_opening_a_link_uses_nothing(scene):
         assert (await list_invitations(pool, "arena"))[0].uses == 0
         await use(pool, code)
 
-    scene(work)
 
-
-def test_expired_and_revoked_links_say_so_and_let_nobody_in(scene):
-    async def work(pool):
+async def test_expired_and_revoked_links_say_so_and_let_nobody_in(scene):
+    async with scene() as pool:
         late, expired = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         gone, revoked = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         number = expired.invitation
@@ -134,44 +126,31 @@ def test_expired_and_revoked_links_say_so_and_let_nobody_in(scene):
                 await use(pool, code)
         assert [one.uses for one in await list_invitations(pool, "arena")] == [0, 0]
 
-    scene(work)
 
-
-def test_a_link_that_expires_between_opening_and_pressing_lets_nobody_in(scene):
-    async def work(pool):
+@pytest.mark.parametrize("ended", ["expired", "revoked"])
+async def test_a_link_that_ends_between_opening_and_pressing_lets_nobody_in(scene, ended):
+    async with scene() as pool:
         code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
-        offer, number = await find_invitation(pool, code), made.invitation
-        sql(scene.database, "UPDATE invitations SET expires_at = now() WHERE invitation = %s", number)
+        offer = await find_invitation(pool, code)
+        if ended == "expired":
+            sql(scene.database, "UPDATE invitations SET expires_at = now()")
+        else:
+            await revoke_invitation(pool, "arena", made.invitation, actor="cli")
         with pytest.raises(NotAdmitted):
             await use_invitation(pool, offer)
         assert (await list_invitations(pool, "arena"))[0].uses == 0
 
-    scene(work)
 
-
-def test_a_link_that_is_revoked_between_opening_and_pressing_lets_nobody_in(scene):
-    async def work(pool):
-        code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
-        offer = await find_invitation(pool, code)
-        await revoke_invitation(pool, "arena", made.invitation, actor="cli")
-        with pytest.raises(NotAdmitted):
-            await use_invitation(pool, offer)
-
-    scene(work)
-
-
-def test_codes_that_nobody_made(scene):
-    async def work(pool):
+async def test_codes_that_nobody_made(scene):
+    async with scene() as pool:
         await invite(pool, "arena", TERMS, shard=0, actor="cli")
         for wrong in ("", "x", "0-", "0-" + "x" * 32, "0-" + "é" * 32, "x" * 10_000, "0-\0", "0-'"):
             with pytest.raises(NotAdmitted, match="no such invitation"):
                 await find_invitation(pool, wrong)
 
-    scene(work)
 
-
-def test_links_do_not_work_where_the_entry_is_another(scene):
-    async def work(pool):
+async def test_links_do_not_work_where_the_entry_is_another(scene):
+    async with scene() as pool:
         code, _ = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         await change_settings(pool, "arena", {"entry": "passcode"}, actor="cli")
         with pytest.raises(NotAdmitted, match="is revoked"):
@@ -180,16 +159,11 @@ def test_links_do_not_work_where_the_entry_is_another(scene):
         with pytest.raises(NotAdmitted, match="no such invitation"):
             await use(pool, code)
 
-    scene(work)
 
-
-def test_codes_and_passcodes_are_kept_as_hashes(scene):
-    async def work(pool):
+async def test_codes_and_passcodes_are_kept_as_hashes(scene):
+    async with scene() as pool:
         code, _ = await invite(pool, "arena", TERMS, shard=3, actor="cli")
         shown, _ = await set_passcode(pool, "arena", actor="cli")
-        return code, shown
-
-    code, shown = scene(work)
     shard, _, secret = code.partition("-")
     assert (shard, len(secret)) == ("3", 32)
     kept = str(sql(scene.database, "SELECT to_jsonb(i)::text FROM invitations i"))
@@ -199,8 +173,8 @@ def test_codes_and_passcodes_are_kept_as_hashes(scene):
     assert "$argon2id$" in kept
 
 
-def test_the_passcode_lets_in_until_it_is_replaced(scene):
-    async def work(pool):
+async def test_the_passcode_lets_in_until_it_is_replaced(scene):
+    async with scene() as pool:
         arena = await arena_of(pool)
         with pytest.raises(NotAdmitted, match="not the passcode"):
             await use_passcode(pool, arena, "")
@@ -223,17 +197,13 @@ def test_the_passcode_lets_in_until_it_is_replaced(scene):
             (second.invitation, 1, True),
         ]
 
-    scene(work)
 
-
-def test_passcodes_that_are_none(scene):
-    async def work(pool):
+async def test_passcodes_that_are_none(scene):
+    async with scene() as pool:
         for wrong in ("short", "x" * 201, "       ", "a\0bcdefghij", "with\na newline"):
             with pytest.raises(BadOption, match="the passcode has"):
                 await set_passcode(pool, "arena", wrong, actor="cli")
         assert await list_invitations(pool, "arena") == []
-
-    scene(work)
 
 
 def test_random_passcodes_differ_and_have_no_letters_that_look_alike():
@@ -244,8 +214,8 @@ def test_random_passcodes_differ_and_have_no_letters_that_look_alike():
         assert not set("01ilo") & set(one)
 
 
-def test_grants_let_in_to_their_own_arena_by_their_own_way(scene):
-    async def work(pool):
+async def test_grants_let_in_to_their_own_arena_by_their_own_way(scene):
+    async with scene() as pool:
         arena = (await arena_of(pool)).arena
         code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         grant, live = await use(pool, code), LiveInvitations(pool)
@@ -259,11 +229,9 @@ def test_grants_let_in_to_their_own_arena_by_their_own_way(scene):
         assert await live.admit(arena, "invitation", EntryGrant(made.invitation, created))
         assert not await live.admit(arena, "invitation", EntryGrant(made.invitation, created - 1))
 
-    scene(work)
 
-
-def test_a_revoked_batch_is_out_after_the_cache_and_others_stay(scene, monkeypatch):
-    async def work(pool):
+async def test_a_revoked_batch_is_out_after_the_cache_and_others_stay(scene, monkeypatch):
+    async with scene() as pool:
         arena = (await arena_of(pool)).arena
         one, first = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         other, _ = await invite(pool, "arena", TERMS, shard=0, actor="cli")
@@ -274,11 +242,9 @@ def test_a_revoked_batch_is_out_after_the_cache_and_others_stay(scene, monkeypat
         monkeypatch.setattr(caches, "time", SimpleNamespace(monotonic=lambda: later))
         assert [await live.admit(arena, "invitation", each) for each in grants] == [False, True]
 
-    scene(work)
 
-
-def test_a_process_that_read_before_the_invitation_was_made_lets_in_at_once(scene, monkeypatch):
-    async def work(pool):
+async def test_a_process_that_read_before_the_invitation_was_made_lets_in_at_once(scene, monkeypatch):
+    async with scene() as pool:
         arena = (await arena_of(pool)).arena
         live, reads = LiveInvitations(pool), []
         read = live._read
@@ -293,21 +259,17 @@ def test_a_process_that_read_before_the_invitation_was_made_lets_in_at_once(scen
             assert not await live.admit(arena, "invitation", EntryGrant(made.invitation + 9, 0))
         assert len(reads) == 2
 
-    scene(work)
 
-
-def test_without_the_database_nobody_is_let_in(scene):
-    async def work(pool):
+async def test_without_the_database_nobody_is_let_in(scene):
+    async with scene() as pool:
         live = LiveInvitations(pool)
         await pool.close()
         with pytest.raises(StoreFault):
             await live.admit(1, "invitation", EntryGrant(1, int(time.time())))
 
-    scene(work)
 
-
-def test_every_change_is_in_the_audit_with_before_and_after(scene):
-    async def work(pool):
+async def test_every_change_is_in_the_audit_with_before_and_after(scene):
+    async with scene() as pool:
         terms = InvitationTerms("pilot team", 20, timedelta(days=1))
         code, made = await invite(pool, "arena", terms, shard=0, actor="operator:Ada")
         await use(pool, code)
@@ -317,9 +279,7 @@ def test_every_change_is_in_the_audit_with_before_and_after(scene):
         _, first = await set_passcode(pool, "arena", actor="operator:Ada")
         _, second = await set_passcode(pool, "arena", actor="operator:Ada")
         await change_settings(pool, "arena", {"entry": "passcode"}, actor="operator:Ada")
-        return made.invitation, first.invitation, second.invitation
-
-    made, first, second = scene(work)
+        made, first, second = made.invitation, first.invitation, second.invitation
     rows = sql(
         scene.database,
         "SELECT action, detail FROM audit WHERE actor = 'operator:Ada' AND arena = 1 ORDER BY entry",
@@ -336,10 +296,9 @@ def test_every_change_is_in_the_audit_with_before_and_after(scene):
     assert rows[4][1]["changed"] == {"entry": ["invitation", "passcode"]}
 
 
-def test_invitations_belong_to_their_arena(scene):
-    make_arena(scene.database, "second")
-
-    async def work(pool):
+async def test_invitations_belong_to_their_arena(scene):
+    async with scene() as pool:
+        await create_arena(pool, "second")
         _, made = await invite(pool, "second", TERMS, shard=0, actor="cli")
         for number in (made.invitation, 0, -1, 2**63):
             with pytest.raises(NotFound, match="no invitation"):
@@ -348,8 +307,6 @@ def test_invitations_belong_to_their_arena(scene):
             with pytest.raises(NotFound, match="no such arena"):
                 await act
         assert (await list_invitations(pool, "second"))[0].revoked_at is None
-
-    scene(work)
 
 
 @pytest.mark.parametrize(
@@ -370,15 +327,13 @@ def test_terms_that_are_none(options):
         InvitationTerms(**options)
 
 
-def test_an_arena_has_a_limited_number_of_invitations(scene, monkeypatch):
+async def test_an_arena_has_a_limited_number_of_invitations(scene, monkeypatch):
     monkeypatch.setattr(invitations, "_LIVE_INVITATION_LIMIT", 2)
 
-    async def work(pool):
+    async with scene() as pool:
         _, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         await invite(pool, "arena", TERMS, shard=0, actor="cli")
         with pytest.raises(Conflict, match="revoke some"):
             await invite(pool, "arena", TERMS, shard=0, actor="cli")
         await revoke_invitation(pool, "arena", made.invitation, actor="cli")
         await invite(pool, "arena", TERMS, shard=0, actor="cli")
-
-    scene(work)

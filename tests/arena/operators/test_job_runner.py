@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support import noted_jobs
+from support.worker_process import until
 from tiltyard.arena.operators import scheduled_jobs
 from tiltyard.arena.operators.job_status import (
     last_due,
@@ -177,13 +177,6 @@ def running(url: str, **jobs: Callable[[str, datetime], None]) -> Iterator[None]
     finally:
         stop.set()
         thread.join()
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.1)
 
 
 def noted(url: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Operators: invitations, roles, removal. The installation keeps an owner, and every change says what was before."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
@@ -31,21 +32,18 @@ GRACE = ExternalIdentity("https://id.example.org", "42", "Grace")
 
 @pytest.fixture
 def play(database):
-    """Run a scene with a pool and accounts; Ada is the owner, and there are two arenas."""
+    """A pool and accounts; Ada is the owner, and there are two arenas."""
     make_arena(database, "poems")
     make_arena(database, "code")
 
-    def playing(scene):
-        async def running():
-            async with open_pool(database, most=4) as pool:
-                return await scene(pool, Accounts(pool))
+    @asynccontextmanager
+    async def playing():
+        async with open_pool(database, most=4) as pool:
+            accounts = Accounts(pool)
+            if not await accounts.has_operator():
+                await accounts.claim(await accounts.make_operator_link(), "Ada", PASSWORD)
+            yield pool, accounts
 
-        return asyncio.run(running())
-
-    async def beginning(_, accounts):
-        await accounts.claim(await accounts.make_operator_link(), "Ada", PASSWORD)
-
-    playing(beginning)
     return playing
 
 
@@ -63,8 +61,8 @@ def changes(database):
         ).fetchall()
 
 
-def test_an_invitation_makes_an_operator_with_its_role_once(database, play):
-    async def scene(pool, accounts):
+async def test_an_invitation_makes_an_operator_with_its_role_once(database, play):
+    async with play() as (pool, accounts):
         code, made = await invite_operator(pool, TERMS, "moderator", arena="poems", actor="operator:Ada")
         assert (made.invitee, made.role, made.arena) == (TERMS.batch, "moderator", "poems")
         assert (
@@ -81,8 +79,6 @@ def test_an_invitation_makes_an_operator_with_its_role_once(database, play):
         assert (ada.name, ada.grants, grace.name, grace.sessions) == ("Ada", ALL_RIGHTS, "Grace", 1)
         assert [one.name for one in await list_operators(pool, "poems")] == ["Ada", "Grace"]
         assert [one.name for one in await list_operators(pool, "code")] == ["Ada"]
-
-    play(scene)
     told = [(actor, action, arena, detail["role"]) for actor, action, arena, detail in changes(database)[1:]]
     assert told == [
         ("operator:Ada", "invite operator", "poems", [None, "moderator"]),
@@ -90,8 +86,8 @@ def test_an_invitation_makes_an_operator_with_its_role_once(database, play):
     ]
 
 
-def test_nobody_takes_the_name_of_another_by_an_invitation(play):
-    async def scene(pool, accounts):
+async def test_nobody_takes_the_name_of_another_by_an_invitation(play):
+    async with play() as (pool, accounts):
         code, _ = await invite_operator(pool, TERMS, "owner", arena=None, actor="operator:Ada")
         with pytest.raises(BadOption, match="choose another name"):
             await accounts.claim(code, "Ada", "another password of mine")
@@ -103,11 +99,9 @@ def test_nobody_takes_the_name_of_another_by_an_invitation(play):
             with pytest.raises(BadOption, match="choose another name"):
                 await accounts.claim(link, "Grace", PASSWORD)
 
-    play(scene)
 
-
-def test_an_invitation_can_be_revoked_and_expires(database, play):
-    async def scene(pool, accounts):
+async def test_an_invitation_can_be_revoked_and_expires(database, play):
+    async with play() as (pool, accounts):
         code, made = await invite_operator(pool, TERMS, "analyst", arena=None, actor="operator:Ada")
         with pytest.raises(NotFound):
             await revoke_operator_invitation(pool, made.link, arena="poems", actor="operator:Eve")
@@ -120,27 +114,23 @@ def test_an_invitation_can_be_revoked_and_expires(database, play):
         with connect(database) as connection:
             connection.execute("UPDATE operator_links SET expires_at = now() WHERE invitee = 'late'")
         for used in (code, late):
-            assert not await accounts.link_is_open(used)
+            assert await accounts.link_purpose(used) is None
             with pytest.raises(NotAllowed):
                 await accounts.claim(used, "Grace", PASSWORD)
         assert [one.name for one in await list_operators(pool)] == ["Ada"]
 
-    play(scene)
 
-
-def test_an_invitation_that_makes_no_sense_is_refused(play):
-    async def scene(pool, _):
+async def test_an_invitation_that_makes_no_sense_is_refused(play):
+    async with play() as (pool, _):
         for role, uses in (("king", 1), ("", 1), ("Owner", 1), ("owner", 2)):
             with pytest.raises(BadOption):
                 await invite_operator(pool, InvitationTerms("x", uses), role, arena=None, actor="cli")
         with pytest.raises(NotFound):
             await invite_operator(pool, TERMS, "owner", arena="nowhere", actor="cli")
 
-    play(scene)
 
-
-def test_a_changed_role_applies_to_sessions_and_tokens_at_once(database, play):
-    async def scene(pool, accounts):
+async def test_a_changed_role_applies_to_sessions_and_tokens_at_once(database, play):
+    async with play() as (pool, accounts):
         session = await join(pool, accounts, "analyst", "poems")
         number = (await accounts.signed_in(session)).operator
         token, made = await accounts.make_token("operator:Grace", "ci", ["admin"], operator=number)
@@ -155,8 +145,6 @@ def test_a_changed_role_applies_to_sessions_and_tokens_at_once(database, play):
             await set_operator_role(pool, "Grace", role, arena=arena, actor="operator:Ada")
             assert (await accounts.signed_in(session)).grants == grants
             assert (await accounts.find_token(token)).grants == grants
-
-    play(scene)
     changed = [(where, one["role"]) for _, action, where, one in changes(database) if action == "change role"]
     assert changed == [
         ("poems", ["analyst", "operator"]),
@@ -166,8 +154,8 @@ def test_a_changed_role_applies_to_sessions_and_tokens_at_once(database, play):
     ]
 
 
-def test_whoever_is_removed_is_out_at_once_with_its_tokens_and_links(database, play):
-    async def scene(pool, accounts):
+async def test_whoever_is_removed_is_out_at_once_with_its_tokens_and_links(database, play):
+    async with play() as (pool, accounts):
         session = await join(pool, accounts)
         number = (await accounts.signed_in(session)).operator
         token, _ = await accounts.make_token("operator:Grace", "ci", ["read"], operator=number)
@@ -175,7 +163,7 @@ def test_whoever_is_removed_is_out_at_once_with_its_tokens_and_links(database, p
         await remove_operator(pool, "Grace", actor="operator:Ada")
         assert await accounts.signed_in(session) is None
         assert await accounts.find_token(token) is None
-        assert not await accounts.link_is_open(reset)
+        assert await accounts.link_purpose(reset) is None
         with pytest.raises(NotAllowed, match="password is wrong"):
             await accounts.sign_in("Grace", PASSWORD)
         for change in (
@@ -186,8 +174,6 @@ def test_whoever_is_removed_is_out_at_once_with_its_tokens_and_links(database, p
         ):
             with pytest.raises(NotFound, match="tiltyard arena operator list"):
                 await change
-
-    play(scene)
     *_, (actor, action, _, detail) = changes(database)
     assert (actor, action) == ("operator:Ada", "remove operator")
     assert detail == {
@@ -198,8 +184,8 @@ def test_whoever_is_removed_is_out_at_once_with_its_tokens_and_links(database, p
     }
 
 
-def test_the_last_owner_of_the_installation_stays_one(database, play):
-    async def scene(pool, accounts):
+async def test_the_last_owner_of_the_installation_stays_one(database, play):
+    async with play() as (pool, accounts):
         await join(pool, accounts, "owner", "poems")
         for change in (
             remove_operator(pool, "Ada", actor="cli"),
@@ -211,13 +197,11 @@ def test_the_last_owner_of_the_installation_stays_one(database, play):
         assert (await accounts.signed_in(await accounts.sign_in("Ada", PASSWORD))).grants == ALL_RIGHTS
         await set_operator_role(pool, "Grace", "owner", arena=None, actor="operator:Ada")
         await remove_operator(pool, "Ada", actor="operator:Grace")
-
-    play(scene)
     assert [action for _, action, *_ in changes(database)][-2:] == ["change role", "remove operator"]
 
 
-def test_of_two_owners_who_remove_each_other_at_once_one_stays(database, play):
-    async def scene(pool, accounts):
+async def test_of_two_owners_who_remove_each_other_at_once_one_stays(database, play):
+    async with play() as (pool, accounts):
         await join(pool, accounts, "owner")
         ended = await asyncio.gather(
             remove_operator(pool, "Ada", actor="operator:Grace"),
@@ -227,15 +211,13 @@ def test_of_two_owners_who_remove_each_other_at_once_one_stays(database, play):
         assert sorted(type(one).__name__ for one in ended) == ["Conflict", "NoneType"]
         assert await accounts.has_operator()
 
-    play(scene)
 
-
-def test_a_password_is_set_by_a_link_for_its_operator_only_or_at_once(play):
-    async def scene(pool, accounts):
+async def test_a_password_is_set_by_a_link_for_its_operator_only_or_at_once(play):
+    async with play() as (pool, accounts):
         session = await join(pool, accounts)
         first = await make_password_link(pool, "Grace", actor="cli")
         link = await make_password_link(pool, "Grace", actor="cli")
-        assert not await accounts.link_is_open(first)
+        assert await accounts.link_purpose(first) is None
         assert (await accounts.link_purpose(link)).operator == "Grace"
         assert await accounts.claim(link, "Ada", "a new password") == "Grace"
         assert await accounts.signed_in(session) is None
@@ -247,11 +229,9 @@ def test_a_password_is_set_by_a_link_for_its_operator_only_or_at_once(play):
         assert await accounts.signed_in(session) is None
         await accounts.sign_in("Grace", PASSWORD)
 
-    play(scene)
 
-
-def test_an_identity_has_the_roles_that_its_groups_grant(database, play):
-    async def scene(pool, accounts):
+async def test_an_identity_has_the_roles_that_its_groups_grant(database, play):
+    async with play() as (pool, accounts):
         roles = {None: "analyst", "poems": "moderator", "nowhere": "owner"}
         session = await sign_in_identity(pool, GRACE, roles, SOMEWHERE)
         found = await accounts.signed_in(session)
@@ -269,11 +249,9 @@ def test_an_identity_has_the_roles_that_its_groups_grant(database, play):
         await sign_in_identity(pool, ada, {None: "owner"}, SOMEWHERE)
         assert [one.name for one in await list_operators(pool)] == ["Ada", "Ada (2)", "Grace"]
 
-    play(scene)
 
-
-def test_an_identity_that_was_removed_comes_back_only_with_a_role(play):
-    async def scene(pool, accounts):
+async def test_an_identity_that_was_removed_comes_back_only_with_a_role(play):
+    async with play() as (pool, accounts):
         session = await sign_in_identity(pool, GRACE, {None: "owner"}, SOMEWHERE)
         await remove_operator(pool, "Grace", actor="operator:Ada")
         with pytest.raises(NotAllowed):
@@ -281,5 +259,3 @@ def test_an_identity_that_was_removed_comes_back_only_with_a_role(play):
         assert [one.name for one in await list_operators(pool)] == ["Ada"]
         await sign_in_identity(pool, GRACE, {None: "owner"}, SOMEWHERE)
         assert await accounts.signed_in(session) is None
-
-    play(scene)

@@ -6,8 +6,6 @@ import asyncio
 import hashlib
 import json
 import os
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -22,6 +20,7 @@ from support.live_arenas import make_arena, voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from support.served import served
 from support.servers.paid_llm import paid_llm
+from support.worker_process import until
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
 from tiltyard.arena.operators import scheduled_jobs
 from tiltyard.arena.operators.job_status import JOB_PLANS, last_whole_week
@@ -218,13 +217,6 @@ def test_reports_are_listed_and_read_by_their_hash(database: str):
                 await read_report(connection, arena + 1, listed.sha256)
 
     asyncio.run(reading())
-
-
-def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.1)
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
-"""The second factor: no code twice, recovery codes once, a limit on guesses, and no key in the database."""
+"""The second factor: no code twice, recovery codes once, a limit on guesses, and codes by RFC 4226 and RFC 6238."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,9 @@ from tiltyard.arena.operators.second_factor import (
     code_at,
     confirm_second_factor,
     finish_sign_in,
+    key_text,
+    matching_step,
+    otpauth_link,
     read_second_factor,
     reset_second_factor,
     turn_off_second_factor,
@@ -61,18 +65,16 @@ def play(database, monkeypatch):
         "tiltyard.arena.operators.second_factor.time", SimpleNamespace(time=lambda: clock.now)
     )
 
-    def playing(scene):
-        async def running():
-            async with open_pool(database, most=4) as pool:
-                return await scene(Scene(pool, clock))
-
-        return asyncio.run(running())
+    @asynccontextmanager
+    async def playing():
+        async with open_pool(database, most=4) as pool:
+            yield Scene(pool, clock)
 
     return playing
 
 
-def test_it_is_in_use_once_a_code_was_right(database, play):
-    async def scene(at):
+async def test_it_is_in_use_once_a_code_was_right(database, play):
+    async with play() as at:
         await at.begin()
         assert (await read_second_factor(at.pool, at.ada)).since is None
         with pytest.raises(Conflict, match="begin again"):
@@ -93,9 +95,7 @@ def test_it_is_in_use_once_a_code_was_right(database, play):
         assert await at.accounts.signed_in(await at.password()) is None
         with pytest.raises(Conflict, match="in use already"):
             await begin_second_factor(at.pool, at.keys, at.ada)
-        return [*codes, at.key.hex()]
-
-    secrets = play(scene)
+        secrets = [*codes, at.key.hex()]
     with connect(database) as connection:
         kept = "\n".join(
             str(row)
@@ -107,8 +107,8 @@ def test_it_is_in_use_once_a_code_was_right(database, play):
     assert told == [({"operator": "Ada", "second_factor": [False, True]},)]
 
 
-def test_no_code_is_right_twice_not_even_at_once(play):
-    async def scene(at):
+async def test_no_code_is_right_twice_not_even_at_once(play):
+    async with play() as at:
         await at.set_up()
         first, second, third = [await at.password() for _ in range(3)]
         with pytest.raises(CodeNeeded, match="was used before"):
@@ -125,11 +125,9 @@ def test_no_code_is_right_twice_not_even_at_once(play):
         for token in (first, second, third):
             assert await at.accounts.signed_in(token) is None
 
-    play(scene)
 
-
-def test_a_session_that_has_its_code_does_not_take_another(play):
-    async def scene(at):
+async def test_a_session_that_has_its_code_does_not_take_another(play):
+    async with play() as at:
         await at.set_up()
         waiting = await at.password()
         at.wait()
@@ -139,11 +137,9 @@ def test_a_session_that_has_its_code_does_not_take_another(play):
             with pytest.raises(NotAllowed, match="sign in again"):
                 await at.finish(token, at.code())
 
-    play(scene)
 
-
-def test_five_wrong_codes_end_a_sign_in_and_twenty_all_of_them_for_a_while(database, play):
-    async def scene(at):
+async def test_five_wrong_codes_end_a_sign_in_and_twenty_all_of_them_for_a_while(database, play):
+    async with play() as at:
         await at.set_up()
         at.wait()
         for _ in range(4):
@@ -162,11 +158,9 @@ def test_five_wrong_codes_end_a_sign_in_and_twenty_all_of_them_for_a_while(datab
             )
         await at.finish(token, at.code())
 
-    play(scene)
 
-
-def test_a_code_must_be_typed_within_ten_minutes(database, play):
-    async def scene(at):
+async def test_a_code_must_be_typed_within_ten_minutes(database, play):
+    async with play() as at:
         await at.set_up()
         at.wait()
         token = await at.password()
@@ -179,11 +173,9 @@ def test_a_code_must_be_typed_within_ten_minutes(database, play):
         with pytest.raises(NotAllowed, match="took too long"):
             await at.finish(token, at.code())
 
-    play(scene)
 
-
-def test_a_recovery_code_signs_in_once(database, play):
-    async def scene(at):
+async def test_a_recovery_code_signs_in_once(database, play):
+    async with play() as at:
         first, second, *_ = await at.set_up()
         signed = await at.finish(await at.password(), f" {first.upper().replace('-', ' ')} ")
         assert await at.accounts.signed_in(signed) is not None
@@ -192,15 +184,13 @@ def test_a_recovery_code_signs_in_once(database, play):
         assert (await read_second_factor(at.pool, at.ada)).recovery_codes == 9
         await turn_off_second_factor(at.pool, at.keys, at.own, second, actor="operator:Ada")
         assert (await read_second_factor(at.pool, at.ada)).recovery_codes == 0
-
-    play(scene)
     with connect(database) as connection:
         told = connection.execute("SELECT detail FROM audit WHERE action = 'use recovery code'").fetchall()
     assert [detail["recovery_codes"] for (detail,) in told] == [[10, 9], [9, 8]]
 
 
-def test_it_is_turned_off_with_a_code_or_from_the_command_line(play):
-    async def scene(at):
+async def test_it_is_turned_off_with_a_code_or_from_the_command_line(play):
+    async with play() as at:
         await at.set_up()
         for wrong in ("", "000000", at.code()):
             with pytest.raises(CodeNeeded, match="wrong, or was"):
@@ -222,11 +212,9 @@ def test_it_is_turned_off_with_a_code_or_from_the_command_line(play):
         with pytest.raises(NotFound, match="tiltyard arena operator list"):
             await reset_second_factor(at.pool, "Eve", actor="cli")
 
-    play(scene)
 
-
-def test_five_wrong_codes_end_the_session_of_whoever_would_turn_it_off(play):
-    async def scene(at):
+async def test_five_wrong_codes_end_the_session_of_whoever_would_turn_it_off(play):
+    async with play() as at:
         await at.set_up()
         for left in range(4, -1, -1):
             assert await at.accounts.signed_in(at.session) is not None, left
@@ -234,11 +222,9 @@ def test_five_wrong_codes_end_the_session_of_whoever_would_turn_it_off(play):
                 await turn_off_second_factor(at.pool, at.keys, at.own, "000000", actor="operator:Ada")
         assert await at.accounts.signed_in(at.session) is None
 
-    play(scene)
 
-
-def test_it_survives_a_rotation_while_the_old_key_is_kept(play):
-    async def scene(at):
+async def test_it_survives_a_rotation_while_the_old_key_is_kept(play):
+    async with play() as at:
         await at.set_up()
         at.wait()
         at.keys = SecretKeys(["a newer secret that is long enough", SECRET])
@@ -248,11 +234,9 @@ def test_it_survives_a_rotation_while_the_old_key_is_kept(play):
         with pytest.raises(CodeNeeded):
             await at.finish(await at.password(), at.code())
 
-    play(scene)
 
-
-def test_two_operators_do_not_have_the_same_key(database, play):
-    async def scene(at):
+async def test_two_operators_do_not_have_the_same_key(database, play):
+    async with play() as at:
         await at.begin()
         key = await begin_second_factor(at.pool, at.keys, at.ada)
         await at.accounts.claim(await at.accounts.make_operator_link(), "Grace", PASSWORD)
@@ -261,4 +245,53 @@ def test_two_operators_do_not_have_the_same_key(database, play):
             (grace,) = connection.execute("SELECT operator FROM operators WHERE name = 'Grace'").fetchone()
         assert await begin_second_factor(at.pool, at.keys, grace) != key
 
-    play(scene)
+
+KEY = b"12345678901234567890"
+
+
+def test_codes_are_those_of_rfc_4226():
+    codes = "755224 287082 359152 969429 338314 254676 287922 162583 399871 520489"
+    assert " ".join(code_at(KEY, step) for step in range(10)) == codes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "digits"),
+    [
+        (59, "94287082"),
+        (1111111109, "07081804"),
+        (1111111111, "14050471"),
+        (1234567890, "89005924"),
+        (2000000000, "69279037"),
+        (20000000000, "65353130"),
+    ],
+)
+def test_codes_are_the_last_six_digits_of_those_of_rfc_6238(seconds, digits):
+    assert code_at(KEY, seconds // 30) == digits[2:]
+    assert matching_step(KEY, digits[2:], seconds, 0) == seconds // 30
+
+
+def test_a_code_is_right_one_step_around_its_own_and_no_longer():
+    code = code_at(KEY, 100)
+    right = [now for now in range(2900, 3100) if matching_step(KEY, code, now, 0) == 100]
+    assert right == list(range(2970, 3060))
+
+
+def test_a_step_that_was_used_is_over_with_all_before_it():
+    assert matching_step(KEY, code_at(KEY, 100), 3000.0, 99) == 100
+    assert matching_step(KEY, code_at(KEY, 100), 3000.0, 100) is None
+    assert matching_step(KEY, code_at(KEY, 99), 3000.0, 100) is None
+    assert matching_step(KEY, code_at(KEY, 101), 3000.0, 100) == 101
+
+
+@pytest.mark.parametrize("code", ["", "0", "１２３４５６", "abcdef", "7552240", "x" * 1000])
+def test_what_is_no_code_is_wrong(code):
+    assert matching_step(KEY, code, 0.0, -2) is None
+
+
+def test_apps_get_the_key_as_base32_and_a_link():
+    assert key_text(KEY) == "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
+    link = otpauth_link(KEY, "Ada & Co/é", "Tiltyard arena.example.org")
+    assert link == (
+        "otpauth://totp/Tiltyard%20arena.example.org%3AAda%20%26%20Co%2F%C3%A9"
+        "?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=Tiltyard%20arena.example.org"
+    )

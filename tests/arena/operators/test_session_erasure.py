@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from support.live_arenas import make_arena, voting_queue_of
+from support.pool_work import asked
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import cast, close_window, rate
 from tiltyard.arena.boards.snapshots import (
@@ -59,12 +60,8 @@ def arena(database):
     return made
 
 
-def erase(database, **options):
-    async def scene():
-        async with open_pool(database, most=1) as pool:
-            return await erase_session(pool, "arena", 1, actor="cli", **{"reason": "a request", **options})
-
-    return asyncio.run(scene())
+def erase(database, reason="a request"):
+    return asked(database, lambda pool: erase_session(pool, "arena", 1, reason=reason, actor="cli"))
 
 
 def read(database, text):
@@ -132,11 +129,11 @@ def rated_rows(database, arena):
     close_window(database, arena.arena)
     rate(database)
 
-    async def scene():
-        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+    async def newest(pool):
+        async with pool.connection() as connection:
             return await latest_snapshot(connection, arena.arena, 0)
 
-    snapshot = asyncio.run(scene())
+    snapshot = asked(database, newest)
     rows = json.loads(snapshot.document)["rows"]
     for row in rows:
         # How many votes a rule still needs is estimated from what was served: matchups that were open have ended.
@@ -194,14 +191,13 @@ def test_votes_that_stay_are_nobodys_and_the_board_is_the_same(database, busy):
 
 
 def test_a_board_without_removed_votes_is_that_of_a_replay_without_them(database, busy):
-    async def without():
+    async def without(pool):
         async with voting_queue_of(database, busy) as queue:
             (opened,) = read(database, "SELECT matchup FROM matchups ORDER BY serial DESC LIMIT 1")[0]
             await queue.skip(Voter(1, 0), opened)
-        async with open_pool(database, most=1) as pool:
-            return await exclude(pool, "arena", VoteSelection(sessions=[1]), "a test", actor="cli")
+        return await exclude(pool, "arena", VoteSelection(sessions=[1]), "a test", actor="cli")
 
-    excluded = asyncio.run(without())
+    excluded = asked(database, without)
     expected, _ = rated_rows(database, busy)
     published = read(database, "SELECT generation, position, sha256 FROM snapshots")
     set_removed(database)
@@ -226,8 +222,8 @@ def test_removed_votes_mark_the_boards_that_counted_them(database, busy):
     erase(database)
     _, generation = rated_rows(database, busy)
 
-    async def amended():
-        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+    async def amended(pool):
+        async with pool.connection() as connection:
             newest = await latest_snapshot(connection, busy.arena, 0)
             boards = await list_snapshots(connection, busy.arena, 0, limit=10)
             first = next(one for one in boards if one.generation == 0)
@@ -235,7 +231,7 @@ def test_removed_votes_mark_the_boards_that_counted_them(database, busy):
             return await read_vote_amendments(connection, old, newest)
 
     assert generation == 1
-    assert asyncio.run(amended()).excluded == 7
+    assert asked(database, amended).excluded == 7
 
 
 def test_a_queue_that_runs_meanwhile_knows_the_voter_no_more(database, busy):
@@ -340,27 +336,23 @@ def test_removed_votes_are_never_restored(database, busy):
     erase(database)
     ((exclusion,),) = read(database, "SELECT exclusion FROM exclusions")
 
-    async def scene():
-        async with open_pool(database, most=1) as pool:
-            async with pool.connection() as connection:
-                assert (await read_exclusion_details(connection, busy.arena))[exclusion].erased
-            await restore(pool, "arena", exclusion, actor="cli")
+    async def put_back(pool):
+        async with pool.connection() as connection:
+            assert (await read_exclusion_details(connection, busy.arena))[exclusion].erased
+        await restore(pool, "arena", exclusion, actor="cli")
 
     with pytest.raises(Conflict, match="their voter deleted"):
-        asyncio.run(scene())
+        asked(database, put_back)
 
 
-def test_a_number_that_is_not_there_is_refused_and_nothing_is_written(database, arena):
+async def test_a_number_that_is_not_there_is_refused_and_nothing_is_written(database, arena):
     counts = "SELECT (SELECT count(*) FROM audit), (SELECT count(*) FROM events), (SELECT count(*) FROM exclusions)"
     before = read(database, counts)
 
-    async def scene():
-        async with open_pool(database, most=1) as pool:
-            with pytest.raises(NotFound, match="voter 77"):
-                await erase_session(pool, "arena", 77, reason="a request", actor="cli")
-            assert await erase_voter(pool, 77, reason="a request", actor="cli") == {}
-
-    asyncio.run(scene())
+    async with open_pool(database, most=1) as pool:
+        with pytest.raises(NotFound, match="voter 77"):
+            await erase_session(pool, "arena", 77, reason="a request", actor="cli")
+        assert await erase_voter(pool, 77, reason="a request", actor="cli") == {}
     assert read(database, counts) == before
 
 
@@ -382,11 +374,8 @@ def forget(database, days=0, **settings):
     with connect(database) as connection:
         connection.execute("UPDATE arenas SET settings = settings || %s", (json.dumps(settings),))
 
-    async def scene():
-        async with open_pool(database, most=1) as pool:
-            return await erase_absent_voters(pool, datetime.now(UTC) + timedelta(days=days))
-
-    return asyncio.run(scene())
+    moment = datetime.now(UTC) + timedelta(days=days)
+    return asked(database, lambda pool: erase_absent_voters(pool, moment))
 
 
 def test_absent_voters_are_erased_together_and_their_votes_stay(database, busy):
@@ -473,9 +462,6 @@ def test_a_deleted_arena_keeps_nobody_from_being_erased(database, busy):
         connection.execute("""UPDATE arenas SET settings = settings || '{"stage": "deleted"}'""")
     assert forget(database, 400, session_retention_days=30) == 0
 
-    async def scene():
-        async with open_pool(database, most=1) as pool:
-            return await erase_voter(pool, 1, reason="asked", actor="voter")
-
-    assert list(asyncio.run(scene())) == ["arena"]
+    erased = asked(database, lambda pool: erase_voter(pool, 1, reason="asked", actor="voter"))
+    assert list(erased) == ["arena"]
     assert read(database, "SELECT count(*) FROM events WHERE session = 1") == [(0,)]

@@ -1,6 +1,5 @@
-"""What is counted of voters equals a count by hand, and says nothing that is not in the log."""
+"""What is counted of voters equals a count by hand, and says nothing that is not in the log; nor do flags."""
 
-import asyncio
 from collections import Counter
 from statistics import median
 
@@ -8,6 +7,8 @@ import numpy as np
 import pytest
 
 from support.live_arenas import make_arena, voting_queue_of
+from support.pool_work import asked
+from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import cast, rate, voted
 from tiltyard.arena.log.votes import VoteTally
 from tiltyard.arena.operators.exclusions import (
@@ -17,7 +18,10 @@ from tiltyard.arena.operators.exclusions import (
     restore,
 )
 from tiltyard.arena.operators.voters import (
+    find_flagged_group,
+    list_flagged_groups,
     list_voter_page,
+    read_latest_matchups,
     read_remarks,
     tally_by_name,
     voter_record,
@@ -25,16 +29,9 @@ from tiltyard.arena.operators.voters import (
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.voter_board import board_agreement
+from tiltyard.core.integrity.voter_tests import VoterTest
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import connect, open_pool
-
-
-def asked(url, work):
-    async def run():
-        async with open_pool(url, most=2) as pool:
-            return await work(pool)
-
-    return asyncio.run(run())
+from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 
 def by_hand(url):
@@ -101,39 +98,30 @@ def test_a_record_says_what_was_decided_and_agrees_with_the_board_as_counted(dat
     assert record.agreement.share == len(agreed) / len(decisive)
 
 
-def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database):
-    async def scene():
-        arena = await make_arena(database, 4, 6)
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, 10, voters=1)
-            voter = Voter(1, 0)
-            offered = await queue.next_matchup(voter)
-            await queue.vote(voter, offered.matchup, Kind.TIE, reveal=False)
-            await queue.undo(voter, offered.matchup)
-        return arena
-
-    arena = asyncio.run(scene())
-    assert asked(database, lambda pool: voter_record(pool, arena, 1)).total == 10
-    asked(database, lambda pool: exclude(pool, arena.name, VoteSelection(sessions=[1]), "r", actor="a"))
-    record = asked(database, lambda pool: voter_record(pool, arena, 1))
-    assert (record.total, record.excluded) == (10, 10)
-    assert all(vote.excluded for vote in record.votes)
-    with pytest.raises(NotFound, match="votes in this"):
-        asked(database, lambda pool: voter_record(pool, arena, 99))
+async def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database):
+    arena, voter = await make_arena(database, 4, 6), Voter(1, 0)
+    async with open_pool(database, most=2) as pool, voting_queue_of(database, arena) as queue:
+        await cast(queue, 10, voters=1)
+        offered = await queue.next_matchup(voter)
+        await queue.vote(voter, offered.matchup, Kind.TIE, reveal=False)
+        await queue.undo(voter, offered.matchup)
+        assert (await voter_record(pool, arena, 1)).total == 10
+        await exclude(pool, arena.name, VoteSelection(sessions=[1]), "r", actor="a")
+        record = await voter_record(pool, arena, 1)
+        assert (record.total, record.excluded) == (10, 10)
+        assert all(vote.excluded for vote in record.votes)
+        with pytest.raises(NotFound, match="votes in this"):
+            await voter_record(pool, arena, 99)
 
 
-def test_a_judge_is_counted_apart_from_people(database):
-    async def scene():
-        arena = await make_arena(database, 4, 4)
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, 4, voters=2)
-            await cast(queue, 3, voters=1, source=1)
-        return arena
-
-    arena = asyncio.run(scene())
-    voters, _ = asked(database, lambda pool: list_voter_page(pool, arena))
+async def test_a_judge_is_counted_apart_from_people(database):
+    arena = await make_arena(database, 4, 4)
+    async with open_pool(database, most=2) as pool, voting_queue_of(database, arena) as queue:
+        await cast(queue, 4, voters=2)
+        await cast(queue, 3, voters=1, source=1)
+        voters, _ = await list_voter_page(pool, arena)
+        record = await voter_record(pool, arena, 1)
     assert [(one.session, one.source, one.votes) for one in voters] == [(1, 1, 3), (1, 0, 2), (2, 0, 2)]
-    record = asked(database, lambda pool: voter_record(pool, arena, 1))
     assert (record.source, record.total, len(record.counted)) == (1, 5, 2)
 
 
@@ -157,19 +145,16 @@ def test_remarks_are_read_with_what_they_speak_of(database):
     assert {vote.comment for vote in record.votes} == {"said 0", "said 5"}
 
 
-def test_what_was_said_of_a_vote_that_was_taken_back_is_not_read(database):
-    async def scene():
-        arena, voter = await make_arena(database, 4, 4), Voter(1)
-        async with voting_queue_of(database, arena) as queue:
-            for comment in ("stands", "taken back"):
-                matchup = (await queue.next_matchup(voter)).matchup
-                await queue.vote(voter, matchup, Kind.TIE)
-                await queue.remark(voter, matchup, [], comment)
-            await queue.undo(voter, matchup)
-        async with open_pool(database, most=1) as pool, pool.connection() as connection:
-            return await read_remarks(connection, arena.arena)
-
-    assert [one.comment for one in asyncio.run(scene())] == ["stands"]
+async def test_what_was_said_of_a_vote_that_was_taken_back_is_not_read(database):
+    arena, voter = await make_arena(database, 4, 4), Voter(1)
+    async with voting_queue_of(database, arena) as queue:
+        for comment in ("stands", "taken back"):
+            matchup = (await queue.next_matchup(voter)).matchup
+            await queue.vote(voter, matchup, Kind.TIE)
+            await queue.remark(voter, matchup, [], comment)
+        await queue.undo(voter, matchup)
+    async with open_pool(database, most=1) as pool, pool.connection() as connection:
+        assert [one.comment for one in await read_remarks(connection, arena.arena)] == ["stands"]
 
 
 def test_agreement_counts_decisive_votes_of_ranked_models_only():
@@ -189,10 +174,11 @@ def test_agreement_counts_decisive_votes_of_ranked_models_only():
     assert board_agreement(tally_by_name(counts, ("a", "b", "c"), ("p",)), {}).share is None
 
 
-def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(database):
+async def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(database):
     """The audit of an arena has other entries, and other arenas have entries too."""
 
-    async def work(pool):
+    async with open_pool(database, most=2) as pool:
+
         async def exclude_votes(actor, **chosen):
             made = await exclude(pool, "arena", VoteSelection(**chosen), "a test", actor=actor)
             return made.exclusion
@@ -216,9 +202,7 @@ def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(datab
                     (arena, actor, action, number),
                 )
         async with pool.connection() as connection:
-            return kept, back, await read_exclusion_details(connection, 1)
-
-    kept, back, found = asked(database, work)
+            found = await read_exclusion_details(connection, 1)
     with connect(database) as connection:
         rows = connection.execute("SELECT at FROM audit WHERE actor = 'operator:Grace'").fetchall()
     assert list(found[kept].sessions) == [3, 5]
@@ -229,3 +213,58 @@ def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(datab
     assert [(found[back].restored_at,)] == rows
     assert found[back].restored_by == "operator:Grace"
     assert set(found) == {kept, back}
+
+
+def test_few_votes_point_at_nobody(database):
+    arena = voted(database, votes=1)
+    assert asked(database, lambda pool: list_flagged_groups(pool, arena)) == []
+
+
+def in_step(url):
+    """Give every session the same times: a vote every four seconds, two minutes after the session before."""
+    with connect(url) as connection:
+        allow_rewriting(connection)
+        connection.execute(
+            "WITH timed AS (SELECT arena, source, serial, timestamptz '2026-01-01' + session * interval '2 minutes' "
+            "+ row_number() OVER (PARTITION BY session ORDER BY serial) * interval '4 s' AS at FROM matchups), "
+            "moved AS (UPDATE matchups m SET served_at = t.at - interval '3 s' FROM timed t "
+            "WHERE (m.arena, m.source, m.serial) = (t.arena, t.source, t.serial)) "
+            "UPDATE endings d SET at = t.at, mark = CASE WHEN d.serial %% 5 = 1 THEN 2 END FROM timed t "
+            "WHERE (d.arena, d.source, d.serial) = (t.arena, t.source, t.serial)".replace("%%", "%")
+        )
+
+
+def test_times_and_marks_of_the_log_are_what_is_tested(database):
+    arena = voted(database, votes=60)
+    in_step(database)
+    groups = {group.key: group for group in asked(database, lambda pool: list_flagged_groups(pool, arena))}
+    step = groups["in-step-1"]
+    assert (step.test, step.sessions) == (VoterTest.IN_STEP, (1, 2, 3, 4, 5))
+    assert {flag.session for flag in groups["regular"].flags} == {1, 2, 3, 4, 5}
+    assert groups["regular"].flags[0].counted.seconds == pytest.approx(3.0)
+    (hasty,) = groups["hasty"].flags
+    assert (hasty.counted.found, hasty.counted.among) == (12, 12)
+    assert asked(database, lambda pool: find_flagged_group(pool, arena, "in-step-1")) == step
+    with pytest.raises(NotFound, match="no longer found"):
+        asked(database, lambda pool: find_flagged_group(pool, arena, "in-step-2"))
+
+    async def leave_out(pool):
+        await exclude(pool, arena.name, VoteSelection(sessions=step.sessions), "in step", actor="a")
+        return await list_flagged_groups(pool, arena)
+
+    assert asked(database, leave_out) == []
+
+
+def test_skips_are_read_beside_votes_and_votes_that_do_not_count_rate_nobody(database):
+    arena = voted(database, votes=60)
+    in_step(database)
+
+    async def latest(pool):
+        async with connect_from_pool(pool) as connection:
+            return await read_latest_matchups(connection, arena.arena, after=0)
+
+    found = asked(database, latest)
+    assert len(found.shown.session) == 60
+    assert int(found.shown.hasty.sum()) == 12
+    assert len(found.votes.session) <= 48
+    assert not set(found.votes.session.tolist()) & set(found.shown.session[found.shown.hasty].tolist())

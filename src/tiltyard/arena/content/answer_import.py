@@ -18,16 +18,16 @@ from tiltyard.arena.content.answer_rows import (
 )
 from tiltyard.arena.content.arenas import (
     Arena,
-    NewPrompt,
     NewResponse,
     PromptKey,
     add_arena,
     add_models,
     add_prompts,
     add_responses,
+    connect_to_arena,
     describe_prompts,
-    find_arena,
     list_models,
+    read_arena,
     read_model_numbers,
     read_prompt_keys,
     read_response_keys,
@@ -112,7 +112,6 @@ def _problem(answer: CheckedAnswer) -> WarningKind | None:
 
 
 def _looks(text: str) -> WarningKind | None:
-    """What a text looks like that was cut off."""
     return "fence" if _ends_in_fence(text) else "sentence" if _ends_in_sentence(text) else None
 
 
@@ -223,8 +222,7 @@ async def import_answers(
 
     The file is read twice: which names may not be said is known only at its end.
     """
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         known = [model.name for model in await list_models(connection, found.arena)]
     stated = await asyncio.to_thread(read_named_models, path, body=body)
     lookout = MentionFinder([*known, *stated], stated)
@@ -250,8 +248,7 @@ async def import_checked_answers(
     actor: str = "cli",
 ) -> ImportResult:
     """The same of answers that were read and checked already."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    found = await read_arena(pool, arena)
     require_live(found)
     if found.settings.is_live:
         raise Conflict(
@@ -261,7 +258,9 @@ async def import_checked_answers(
     async with connect_from_pool(pool) as connection:
         await _planned(connection, found.arena, rows)
         total = ImportResult()
-        for part in _parts(rows):
+        # There is at least one part, so that an empty file is an import too.
+        for start in range(0, len(rows) or 1, _LOCKED_BATCH_ROWS):
+            part = rows[start : start + _LOCKED_BATCH_ROWS]
             brought = await _entered(connection, blobs, found.arena, part, enable, actor)
             total = replace(
                 brought,
@@ -272,14 +271,14 @@ async def import_checked_answers(
 
 async def plan_import(connection: Connection, arena: int, answers: Sequence[CheckedAnswer]) -> ImportPreview:
     """What these answers would add, and which conflict with the arena or each other. Nothing is stored."""
-    rows = [_row(one, hashlib.sha256(one.data).digest(), one.text) for one in answers]
+    rows = [_Row(one, hashlib.sha256(one.data).digest(), len(one.data)) for one in answers]
     plan = await _plan_for(connection, arena, rows)
     conflicts: dict[int, str] = {}
     for k, row in enumerate(rows):
         try:
             plan.add(row)
         except Conflict as error:
-            conflicts[k] = str(error).removeprefix(f"{row.where}: ")
+            conflicts[k] = str(error).removeprefix(f"{row.answer.where}: ")
     return ImportPreview(
         tuple(plan.new_models), tuple(plan.new_prompts), len(plan.new_responses), plan.unchanged, conflicts
     )
@@ -290,20 +289,11 @@ _COUNTED_FIELDS = ("models", "prompts", "responses", "unchanged")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """An answer whose bytes are kept. Prompts' texts are shared by the rows that have them."""
+    """An answer whose bytes are kept elsewhere. Prompts' texts are shared by the rows that have them."""
 
-    where: str
-    model: str
-    prompt: str
-    text: str
-    text_sha256: bytes
-    category: str | None
-    language: str | None
-    kind: str
-    media_type: str
+    answer: CheckedAnswer
     sha256: bytes
     size: int
-    details: ResponseDetails
 
 
 @dataclass(slots=True)
@@ -318,7 +308,7 @@ class _ImportPlan:
     n_models: int
     n_prompts: int
     new_models: list[str] = field(default_factory=list)
-    new_prompts: dict[str, NewPrompt] = field(default_factory=dict)
+    new_prompts: list[str] = field(default_factory=list)
     described: dict[int, tuple[int, str | None, str | None]] = field(default_factory=dict)
     new_responses: list[NewResponse] = field(default_factory=list)
     #: Of the new responses, by model and prompt.
@@ -327,70 +317,61 @@ class _ImportPlan:
 
     @property
     def brings(self) -> bool:
-        """Whether the import changes anything."""
         return bool(self.new_models or self.new_prompts or self.described or self.new_responses)
 
     def add(self, row: _Row) -> None:
         """Add a row to the plan. If it raises `Conflict`, the plan is unchanged."""
         self._check(row)
-        model, prompt = self._model(row), self._prompt(row)
+        one = row.answer
+        if one.model not in self.models:
+            self.models[one.model] = self.n_models
+            self.n_models += 1
+            self.new_models.append(one.model)
+        model, prompt = self.models[one.model], self._prompt(one)
         if self.responses.get((model, prompt)) == row.sha256:
             self.unchanged += 1
             return
         self.responses[model, prompt] = row.sha256
-        self.details[model, prompt] = row.details
-        self.new_responses.append(NewResponse(model, prompt, row.kind, row.media_type, row.sha256, row.size))
+        self.details[model, prompt] = one.details
+        self.new_responses.append(NewResponse(model, prompt, one.kind, one.media_type, row.sha256, row.size))
 
     def _check(self, row: _Row) -> None:
-        known = self.prompts.get(row.prompt)
+        one, known = row.answer, self.prompts.get(row.answer.prompt)
         if known is None:
             return
         if known.withdrawn:
-            raise Conflict(f"{row.where}: prompt {row.prompt} was withdrawn; give it another prompt_id")
-        if known.sha256 != row.text_sha256:
+            raise Conflict(f"{one.where}: prompt {one.prompt} was withdrawn; give it another prompt_id")
+        if known.sha256 != one.text_sha256:
             raise Conflict(
-                f"{row.where}: prompt {row.prompt} already has a different text; give one of them another prompt_id"
+                f"{one.where}: prompt {one.prompt} already has a different text; give one of them another prompt_id"
             )
         for what in ("category", "language"):
-            value, there = getattr(row, what), getattr(known, what)
+            value, there = getattr(one, what), getattr(known, what)
             if None not in (there, value) and there != value:
-                raise Conflict(f"{row.where}: the {what} of prompt {row.prompt} is {there!r}, not {value!r}")
-        if self.responses.get((self.models.get(row.model, -1), known.prompt)) not in (None, row.sha256):
+                raise Conflict(f"{one.where}: the {what} of prompt {one.prompt} is {there!r}, not {value!r}")
+        if self.responses.get((self.models.get(one.model, -1), known.prompt)) not in (None, row.sha256):
             raise Conflict(
-                f"{row.where}: {row.model} already has a different response to {row.prompt}; "
+                f"{one.where}: {one.model} already has a different response to {one.prompt}; "
                 "withdraw that one first, or leave this one out"
             )
 
-    def _model(self, row: _Row) -> int:
-        if row.model not in self.models:
-            self.models[row.model] = self.n_models
-            self.n_models += 1
-            self.new_models.append(row.model)
-        return self.models[row.model]
-
-    def _prompt(self, row: _Row) -> int:
-        known = self.prompts.get(row.prompt)
+    def _prompt(self, one: CheckedAnswer) -> int:
+        """The number of an answer's prompt. Category and language may be added later, but not changed."""
+        known = self.prompts.get(one.prompt)
         if known is None:
-            new = NewPrompt(self.n_prompts, row.prompt, row.text, row.text_sha256, row.category, row.language)
+            stated = (one.text_sha256, one.category, one.language)
+            known = PromptKey(self.n_prompts, one.prompt, *stated, text=one.text)
             self.n_prompts += 1
-            self.new_prompts[row.prompt] = new
-            self.prompts[row.prompt] = PromptKey(new.prompt, new.name, new.sha256, new.category, new.language)
-            return new.prompt
-        self._describe(row, known)
+            self.new_prompts.append(one.prompt)
+            self.prompts[one.prompt] = known
+            return known.prompt
+        category = one.category if known.category is None else known.category
+        language = one.language if known.language is None else known.language
+        if (category, language) != (known.category, known.language):
+            self.prompts[one.prompt] = replace(known, category=category, language=language)
+            if known.prompt < self.n_prompts - len(self.new_prompts):
+                self.described[known.prompt] = (known.prompt, category, language)
         return known.prompt
-
-    def _describe(self, row: _Row, known: PromptKey) -> None:
-        """Category and language may be added later, but not changed."""
-        category = row.category if known.category is None else known.category
-        language = row.language if known.language is None else known.language
-        if (category, language) == (known.category, known.language):
-            return
-        self.prompts[row.prompt] = replace(known, category=category, language=language)
-        if row.prompt in self.new_prompts:
-            new = self.new_prompts[row.prompt]
-            self.new_prompts[row.prompt] = replace(new, category=category, language=language)
-        else:
-            self.described[known.prompt] = (known.prompt, category, language)
 
 
 def _check_arena_name(name: str) -> None:
@@ -409,27 +390,14 @@ async def _kept(blobs: BlobStore, answers: Iterator[CheckedAnswer]) -> list[_Row
     while chunk := await asyncio.to_thread(_chunk, answers):
         hashes = await blobs.put_many([one.data for one in chunk])
         rows += [
-            _row(one, sha256, texts.setdefault(one.text_sha256, one.text))
+            _Row(
+                replace(one, data=b"", text=texts.setdefault(one.text_sha256, one.text)),
+                sha256,
+                len(one.data),
+            )
             for one, sha256 in zip(chunk, hashes, strict=True)
         ]
     return rows
-
-
-def _row(one: CheckedAnswer, sha256: bytes, text: str) -> _Row:
-    return _Row(
-        where=one.where,
-        model=one.model,
-        prompt=one.prompt,
-        text=text,
-        text_sha256=one.text_sha256,
-        category=one.category,
-        language=one.language,
-        kind=one.kind,
-        media_type=one.media_type,
-        sha256=sha256,
-        size=len(one.data),
-        details=one.details,
-    )
 
 
 def _chunk(answers: Iterator[CheckedAnswer]) -> list[CheckedAnswer]:
@@ -444,15 +412,7 @@ def _chunk(answers: Iterator[CheckedAnswer]) -> list[CheckedAnswer]:
     return chunk
 
 
-def _parts(rows: list[_Row]) -> Iterator[list[_Row]]:
-    """Split rows into batches; there is at least one, so that an empty file is an import too."""
-    yield rows[:_LOCKED_BATCH_ROWS]
-    for start in range(_LOCKED_BATCH_ROWS, len(rows), _LOCKED_BATCH_ROWS):
-        yield rows[start : start + _LOCKED_BATCH_ROWS]
-
-
 async def _planned(connection: Connection, arena: int, rows: Sequence[_Row]) -> _ImportPlan:
-    """Plan the import of these rows."""
     plan = await _plan_for(connection, arena, rows)
     for row in rows:
         plan.add(row)
@@ -461,13 +421,14 @@ async def _planned(connection: Connection, arena: int, rows: Sequence[_Row]) -> 
 
 async def _plan_for(connection: Connection, arena: int, rows: Sequence[_Row]) -> _ImportPlan:
     """An empty plan, with the current models, prompts and responses that these rows name."""
-    models = await read_model_numbers(connection, arena, {row.model for row in rows})
-    known = await read_prompt_keys(connection, arena, {row.prompt for row in rows})
+    names = {(row.answer.model, row.answer.prompt) for row in rows}
+    models = await read_model_numbers(connection, arena, {model for model, _ in names})
+    known = await read_prompt_keys(connection, arena, {prompt for _, prompt in names})
     prompts = {key.name: key for key in known}
     cells = {
-        (models[row.model], prompts[row.prompt].prompt)
-        for row in rows
-        if row.model in models and row.prompt in prompts
+        (models[model], prompts[prompt].prompt)
+        for model, prompt in names
+        if model in models and prompt in prompts
     }
     there = await read_response_keys(connection, arena, cells)
     return _ImportPlan(models, prompts, there, *await read_size(connection, arena))
@@ -476,7 +437,6 @@ async def _plan_for(connection: Connection, arena: int, rows: Sequence[_Row]) ->
 async def _entered(
     connection: Connection, blobs: BlobStore, arena: int, rows: list[_Row], enable: bool, actor: str
 ) -> ImportResult:
-    """Import one batch, in one transaction under the arena's lock."""
     await blobs.hold(connection)
     async with append_batch(connection, arena) as batch:
         plan = await _planned(connection, arena, rows)
@@ -501,7 +461,7 @@ async def _write(connection: Connection, batch: LogBatch, plan: _ImportPlan, *, 
     if plan.new_models:
         await add_models(connection, arena, first, plan.new_models)
     if plan.new_prompts:
-        await add_prompts(connection, arena, list(plan.new_prompts.values()))
+        await add_prompts(connection, arena, [plan.prompts[name] for name in plan.new_prompts])
     if plan.described:
         await describe_prompts(connection, arena, list(plan.described.values()))
     if plan.new_models or plan.new_prompts:

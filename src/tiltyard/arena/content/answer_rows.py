@@ -172,10 +172,9 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
         if conversation is not None:
             data, media = _bounded(conversation), CONVERSATION
         else:
+            is_text = answer.kind == "text"
             data = _bounded(
-                answer.response.encode()
-                if answer.kind == "text"
-                else read_answer_file(answer.response, folder)
+                answer.response.encode() if is_text else read_answer_file(answer.response, folder)
             )
             media = detect_media_type(answer.kind, data)
             check_image_size(media, data)
@@ -192,7 +191,8 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
             media_type=media,
             data=data,
             stated=frozenset(filter(None, (answer.family, answer.maker))),
-            truncated=_is_cut_off(answer),
+            truncated=answer.truncated
+            or any(str(answer.extra.get(name)) in _CUT_OFF_REASONS for name in _REASON_FIELDS),
             unshown_files=conversation is None and count_files((*answer.messages, *answer.trace)) > 0,
             details=response_details(
                 answer.usage, measure_style(answer.response) if answer.kind == "text" else None
@@ -200,11 +200,6 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
         )
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-
-
-def _is_cut_off(answer: Answer) -> bool:
-    """Whether the file says that the response was cut off at the token limit."""
-    return answer.truncated or any(str(answer.extra.get(name)) in _CUT_OFF_REASONS for name in _REASON_FIELDS)
 
 
 def _asked(answer: Answer) -> str:

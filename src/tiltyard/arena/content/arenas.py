@@ -6,7 +6,8 @@ Rows that belong to an event of the log are written in the transaction of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,7 @@ class KnownPrompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptKey:
-    """A prompt without its text."""
+    """A prompt; without its text, unless it is to be imported."""
 
     prompt: int
     name: str
@@ -70,18 +71,7 @@ class PromptKey:
     category: str | None
     language: str | None
     withdrawn: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NewPrompt:
-    """A prompt to be imported."""
-
-    prompt: int
-    name: str
-    text: str
-    sha256: bytes
-    category: str | None
-    language: str | None
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +88,8 @@ class NewResponse:
 
 async def reserve_arena_number(connection: Connection) -> int:
     """Reserve a number for a new arena."""
-    row = await _one(connection, "arenas_reserve")
-    assert row is not None
-    return int(row[0])
+    ((number,),) = await _all(connection, "arenas_reserve")
+    return int(number)
 
 
 async def add_arena(
@@ -121,15 +110,16 @@ async def add_arena(
 
 async def find_arena(connection: Connection, name: str) -> Arena:
     """The arena with this name; `NotFound` if there is none."""
-    row = await _named(connection, "arenas_find", name)
-    if row is None:
-        raise NotFound("no such arena; see the list of arenas")
-    return _arena(row)
+    return await _require_arena(connection, "arenas_find", name)
 
 
 async def lock_arena(connection: Connection, name: str) -> Arena:
     """The same, locked: nobody else changes its title and settings until this transaction ends."""
-    row = await _named(connection, "arenas_lock", name)
+    return await _require_arena(connection, "arenas_lock", name)
+
+
+async def _require_arena(connection: Connection, named: str, name: str) -> Arena:
+    row = await _named(connection, named, name)
     if row is None:
         raise NotFound("no such arena; see the list of arenas")
     return _arena(row)
@@ -180,12 +170,6 @@ async def prompt_text(connection: Connection, arena: int, prompt: int) -> str:
     return str(row[0])
 
 
-async def prompt_language(connection: Connection, arena: int, prompt: int) -> str | None:
-    """The language of a prompt; ``None`` if unknown."""
-    row = await _one(connection, "arenas_prompt_language", arena=arena, prompt=prompt)
-    return None if row is None else row[0]
-
-
 async def list_prompt_names(
     connection: Connection, arena: int, category: str | None, language: str | None
 ) -> dict[int, str]:
@@ -194,13 +178,6 @@ async def list_prompt_names(
         connection, "arenas_filtered_prompts", arena=arena, category=category, language=language
     )
     return {int(number): str(name) for number, name in rows}
-
-
-async def read_filters(connection: Connection, arena: int) -> tuple[list[str], list[str]]:
-    """The categories and the languages of an arena's prompts."""
-    row = await _one(connection, "arenas_filters", arena=arena)
-    assert row is not None
-    return list(row[0]), list(row[1])
 
 
 async def read_prompt_keys(
@@ -213,9 +190,8 @@ async def read_prompt_keys(
 
 async def read_size(connection: Connection, arena: int) -> tuple[int, int]:
     """The numbers of models and prompts that were ever added."""
-    row = await _one(connection, "arenas_size", arena=arena)
-    assert row is not None
-    return int(row[0]), int(row[1])
+    ((models, prompts),) = await _all(connection, "arenas_size", arena=arena)
+    return int(models), int(prompts)
 
 
 async def read_model_numbers(connection: Connection, arena: int, names: Collection[str]) -> dict[str, int]:
@@ -238,7 +214,7 @@ async def add_models(connection: Connection, arena: int, first: int, names: Sequ
     await connection.execute(statement("arenas_add_models"), values)
 
 
-async def add_prompts(connection: Connection, arena: int, prompts: Sequence[NewPrompt]) -> None:
+async def add_prompts(connection: Connection, arena: int, prompts: Sequence[PromptKey]) -> None:
     """Add prompts, which have their numbers already."""
     columns = ("prompt", "name", "text", "sha256", "category", "language")
     await connection.execute(statement("arenas_add_prompts"), _columns(arena, columns, prompts))
@@ -295,9 +271,8 @@ async def read_policy(connection: Connection, arena: int) -> MethodValues:
 
 async def read_log_head(connection: Connection, arena: int) -> int:
     """The last position of a log."""
-    row = await _one(connection, "log_position", arena=arena)
-    assert row is not None
-    return int(row[0])
+    ((head,),) = await _all(connection, "log_position", arena=arena)
+    return int(head)
 
 
 def require_live(arena: Arena) -> None:
@@ -332,18 +307,17 @@ async def _named(connection: Connection, named: str, name: str, **values: object
     return await _one(connection, named, name=name, **values)
 
 
-@dataclass(frozen=True, slots=True)
-class PromptResponses:
-    """A prompt and the numbers of responses to it; ``None`` if withdrawn."""
-
-    text: str | None
-    responses: tuple[int | None, ...]
-
-
 async def read_arenas(pool: ConnectionPool) -> list[Arena]:
     """All arenas."""
     async with connect_from_pool(pool) as connection:
         return await list_arenas(connection)
+
+
+@asynccontextmanager
+async def connect_to_arena(pool: ConnectionPool, name: str) -> AsyncIterator[tuple[Connection, Arena]]:
+    """A connection from the pool, and the arena with this name; `NotFound` if there is none."""
+    async with connect_from_pool(pool) as connection:
+        yield connection, await find_arena(connection, name)
 
 
 async def read_arena(pool: ConnectionPool, name: str) -> Arena:
@@ -355,7 +329,8 @@ async def read_arena(pool: ConnectionPool, name: str) -> Arena:
 async def read_prompt_filters(pool: ConnectionPool, arena: Arena) -> tuple[list[str], list[str]]:
     """The categories and the languages of an arena's prompts."""
     async with connect_from_pool(pool) as connection:
-        return await read_filters(connection, arena.arena)
+        ((categories, languages),) = await _all(connection, "arenas_filters", arena=arena.arena)
+        return list(categories), list(languages)
 
 
 async def read_models(pool: ConnectionPool, arena: Arena) -> list[KnownModel]:
@@ -379,13 +354,14 @@ async def read_prompts(pool: ConnectionPool, arena: Arena, *, after: int, limit:
 async def read_prompt_language(pool: ConnectionPool, arena: int, prompt: int) -> str | None:
     """The language of a prompt by number; ``None`` if unknown."""
     async with connect_from_pool(pool) as connection:
-        return await prompt_language(connection, arena, prompt)
+        row = await _one(connection, "arenas_prompt_language", arena=arena, prompt=prompt)
+        return None if row is None else row[0]
 
 
 async def find_kept_response(pool: ConnectionPool, arena: str, model: str, prompt: str) -> int:
     """The number of a model's live or else hidden response to a prompt; `NotFound` if there is none."""
     async with connect_from_pool(pool) as connection:
-        number = await _number(connection, arena)
+        number = (await find_arena(connection, arena)).arena
         by, _ = await find_model(connection, number, model)
         to, _ = await find_prompt(connection, number, prompt)
         found = await find_response(connection, number, by, to)
@@ -396,8 +372,8 @@ async def find_kept_response(pool: ConnectionPool, arena: str, model: str, promp
 
 async def read_prompt_responses(
     pool: ConnectionPool, arena: Arena, prompt: str, models: Collection[str]
-) -> PromptResponses:
-    """A prompt by its name, with what these models answer to it: live responses, or else hidden ones."""
+) -> tuple[str | None, list[int | None]]:
+    """The text of a prompt, and the numbers of these models' live or else hidden responses; ``None`` if withdrawn."""
     async with connect_from_pool(pool) as connection:
         number, withdrawn = await find_prompt(connection, arena.arena, prompt)
         text = None if withdrawn else await prompt_text(connection, arena.arena, number)
@@ -407,8 +383,4 @@ async def read_prompt_responses(
             )
             for model in models
         ]
-    return PromptResponses(text, tuple(found))
-
-
-async def _number(connection: Connection, arena: str) -> int:
-    return (await find_arena(connection, arena)).arena
+    return text, found

@@ -90,24 +90,36 @@ class BlobStore:
 
     async def read(self, response: int) -> ResponseContent:
         """The content of a response; `NotFound` if it is withdrawn."""
-        sha256, media_type = await self._response(response)
+        known = self._responses.get(response)
+        if known is None:
+            now = time.monotonic()
+            try:
+                found = await self._look_up("contents_of_response", response)
+            except NotFound:
+                self.forget([response])
+                raise
+            known = self._responses.put(response, found, read_at=now)
+        sha256, media_type = known
         return ResponseContent(media_type, await self.read_bytes(sha256))
 
     async def read_kept(self, response: int) -> ResponseContent:
         """The content of a response that is live or hidden, for operators; `NotFound` if it is withdrawn."""
-        with translate_errors("look up a response"):
-            async with self._pool.connection() as connection:
-                row = await fetch_row(connection, "contents_of_kept", {"response": response})
-        if row is None:
-            raise NotFound(f"response {response} was withdrawn or does not exist")
-        return ResponseContent(str(row[1]), await self.read_bytes(bytes(row[0])))
+        sha256, media_type = await self._look_up("contents_of_kept", response)
+        return ResponseContent(media_type, await self.read_bytes(sha256))
 
     async def read_bytes(self, sha256: bytes) -> bytes:
         """The bytes with this hash; `StoreFault` if they are damaged or missing."""
         held = self._bytes.get(sha256)
         if held is not None:
             return held
-        data = await self._fetched(sha256)
+        with translate_errors("read the bytes of a response"):
+            async with self._pool.connection() as connection:
+                row = await fetch_row(connection, "contents_read", {"sha256": sha256})
+        if row is None:
+            raise StoreFault(
+                f"the bytes of {sha256.hex()} are missing; restore the responses from the last backup"
+            )
+        data = bytes(row[0]) if row[0] is not None else await self.object_storage.get(sha256.hex())
         if hashlib.sha256(data).digest() != sha256:
             raise StoreFault(
                 f"the bytes of {sha256.hex()} are damaged; restore the responses from the last backup"
@@ -133,10 +145,9 @@ class BlobStore:
                 found = await fetch_rows(connection, "contents_abandoned", {})
                 hashes = [bytes(sha256) for (sha256,) in found]
                 for start in range(0, len(hashes), _REMOVAL_BATCH_COUNT):
+                    batch = hashes[start : start + _REMOVAL_BATCH_COUNT]
                     async with connection.transaction():
-                        removed += await self._remove(
-                            connection, hashes[start : start + _REMOVAL_BATCH_COUNT]
-                        )
+                        removed += await self._remove(connection, batch)
         return removed
 
     async def _remove(self, connection: AsyncConnection, hashes: Sequence[bytes]) -> int:
@@ -150,25 +161,10 @@ class BlobStore:
             await connection.execute(statement("contents_remove"), {"sha256": [row[0] for row in rows]})
         return len(rows)
 
-    async def _response(self, response: int) -> tuple[bytes, str]:
-        known = self._responses.get(response)
-        if known is not None:
-            return known
-        now = time.monotonic()
+    async def _look_up(self, name: str, response: int) -> tuple[bytes, str]:
         with translate_errors("look up a response"):
             async with self._pool.connection() as connection:
-                row = await fetch_row(connection, "contents_of_response", {"response": response})
+                row = await fetch_row(connection, name, {"response": response})
         if row is None:
-            self.forget([response])
             raise NotFound(f"response {response} was withdrawn or does not exist")
-        return self._responses.put(response, (bytes(row[0]), str(row[1])), read_at=now)
-
-    async def _fetched(self, sha256: bytes) -> bytes:
-        with translate_errors("read the bytes of a response"):
-            async with self._pool.connection() as connection:
-                row = await fetch_row(connection, "contents_read", {"sha256": sha256})
-        if row is None:
-            raise StoreFault(
-                f"the bytes of {sha256.hex()} are missing; restore the responses from the last backup"
-            )
-        return bytes(row[0]) if row[0] is not None else await self.object_storage.get(sha256.hex())
+        return bytes(row[0]), str(row[1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from hashlib import sha256
 from typing import Any
@@ -123,7 +123,10 @@ def parse_details_file(data: bytes) -> dict[str, dict[str, str]]:
             model = row.pop("model").strip()
             if not model or model in found:
                 raise InputError(f"{where}: the model is {'missing' if not model else 'named twice'}")
-            _check_texts(row, where)
+            try:
+                ModelDetails().changed(row)
+            except InputError as error:
+                raise InputError(f"{where}: {error}") from None
             found[model] = row
     except csv.Error as error:
         raise InputError(f"line {reader.line_num}: this is not CSV: {error}") from None
@@ -132,24 +135,14 @@ def parse_details_file(data: bytes) -> dict[str, dict[str, str]]:
     return found
 
 
-def _check_columns(columns: object) -> None:
+def _check_columns(given: Sequence[str]) -> None:
     known = ("model", *DETAIL_FIELDS)
-    given = list(columns) if isinstance(columns, (list, tuple)) else []
     unknown = [name for name in given if name not in known]
     if "model" not in given or unknown or len(set(given)) < len(given):
-        wrong = (
-            f"the column {str(unknown[0])[:100]!r} is unknown"
-            if unknown
-            else "the first line must name each column once, with model"
-        )
+        wrong = "the first line must name each column once, with model"
+        if unknown:
+            wrong = f"the column {unknown[0][:100]!r} is unknown"
         raise InputError(f"{wrong}; expected columns among {', '.join(known)}")
-
-
-def _check_texts(texts: Mapping[str, str], where: str) -> None:
-    try:
-        ModelDetails().changed(texts)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _parse(name: str, text: str) -> object:
@@ -166,10 +159,8 @@ def _parse(name: str, text: str) -> object:
         if flag is None:
             raise InputError(f"open_weights is {text[:100]!r}; expected yes, no or nothing")
         return flag
-    return _price(name, text) if name.endswith("_usd") else validate_name(name, text)
-
-
-def _price(name: str, text: str) -> float:
+    if not name.endswith("_usd"):
+        return validate_name(name, text)
     try:
         price = float(text)
     except ValueError:

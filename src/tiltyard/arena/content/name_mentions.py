@@ -37,6 +37,7 @@ _TOKEN = re.compile(
 _UNSPACED = re.compile(f"[{_WITHOUT_SPACES}]")
 _WORD = re.compile(r"[^\W_]+")
 _LATIN = re.compile("[a-z]")
+_HIDDEN = ("Mn", "Me", "Cf")
 #: Greek and Cyrillic.
 _OTHER_LETTERS = re.compile("[\u0370-\u052fıɑɡ]")
 #: Letters that look like Latin ones. They stand for these in words that have Latin letters too.
@@ -52,7 +53,9 @@ def normalise(text: str) -> str:
     if folded.isascii():
         return folded
     plain = unicodedata.normalize("NFKD", folded).casefold()
-    plain = plain.translate(dict.fromkeys(map(ord, filter(_is_hidden, set(plain)))))
+    # Accents, and whatever has no width.
+    beyond = (one for one in set(plain) if not one.isascii())
+    plain = plain.translate({ord(one): None for one in beyond if unicodedata.category(one) in _HIDDEN})
     if _OTHER_LETTERS.search(plain) and _LATIN.search(plain):
         plain = _WORD.sub(_without_lookalikes, plain)
     return plain
@@ -86,10 +89,6 @@ class PhraseIndex(Generic[T]):
         #: Lengths of the phrases that begin, and that end, with a token; longest first.
         self._beginning: dict[str, list[int]] = {}
         self._ending: dict[str, list[int]] = {}
-
-    def __contains__(self, token: str) -> bool:
-        """Whether a phrase begins with this token."""
-        return token in self._beginning
 
     def any_in(self, tokens: set[str]) -> bool:
         """Whether a phrase begins with one of these tokens."""
@@ -142,11 +141,6 @@ def phrase_tokens(phrase: str) -> Tokens:
     while tokens and is_punctuation(tokens[0]):
         del tokens[0]
     return tuple(tokens)
-
-
-def _is_hidden(character: str) -> bool:
-    """Accents, and whatever has no width."""
-    return not character.isascii() and unicodedata.category(character) in ("Mn", "Me", "Cf")
 
 
 def _without_lookalikes(word: re.Match[str]) -> str:
@@ -239,8 +233,6 @@ def load_family_names() -> FamilyNames:
 
 @dataclass(frozen=True, slots=True)
 class _OwnNames:
-    """What identifies a model, apart from its name."""
-
     families: frozenset[str]
     #: Stated names that are not in the table.
     stated: PhraseIndex[str]
@@ -271,16 +263,13 @@ class MentionFinder:
 
     def look(self, answer: CheckedAnswer) -> None:
         """Count a response that mentions a name; the first ones are stored."""
-        found = self._found(answer) if answer.kind in _SEARCHED_KINDS else None
-        if found is None:
+        if answer.kind not in _SEARCHED_KINDS:
             return
-        self.count += 1
-        if len(self.first) < SHOWN_MENTION_LIMIT:
-            self.first.append(found)
-
-    def _found(self, answer: CheckedAnswer) -> Mention | None:
-        text = answer.shown_text(_MAX_SEARCHED_CHARACTERS)
-        return self.find(text, answer.model, answer.where)
+        found = self.find(answer.shown_text(_MAX_SEARCHED_CHARACTERS), answer.model, answer.where)
+        if found is not None:
+            self.count += 1
+            if len(self.first) < SHOWN_MENTION_LIMIT:
+                self.first.append(found)
 
     def find(self, shown: str, model: str, where: str = "") -> Mention | None:
         """The most important mention: its own model, its family, another model, or a family that it claims."""
@@ -300,7 +289,6 @@ class MentionFinder:
         return None if claim is None else Mention(where, claim, "claim")
 
     def _said(self, text: str, tokens: list[str]) -> set[str]:
-        """The models whose exact names occur in a text as whole words."""
         candidates = [
             (name, start, end) for names, start, end in self._models.within(tokens) for name in names
         ]
@@ -354,7 +342,6 @@ def _is_spelled(name: str, text: str, start: int, end: int) -> bool:
 
 
 def _is_inside_word(left: str, right: str) -> bool:
-    """Whether two adjacent characters belong to one word."""
     words = all(one.isalnum() or one == "_" for one in (left, right)) and bool(left and right)
     return words and not is_unspaced(left) and not is_unspaced(right)
 
@@ -364,15 +351,8 @@ _PHRASE_LIMIT = 16
 _NAME_LIMIT = 3
 
 # What a phrase can be, as bits.
-(
-    _OPENING_FLAG,
-    _OPENING_WITH_NOUN_FLAG,
-    _FILLER_FLAG,
-    _NOUN_FLAG,
-    _NEEDS_NOUN_FLAG,
-    _CLOSING_FLAG,
-    _SPEAKER_FLAG,
-) = (1 << bit for bit in range(7))
+_OPENING_FLAG, _OPENING_WITH_NOUN_FLAG, _CLOSING_FLAG, _SPEAKER_FLAG = 1, 2, 4, 8
+_FILLER_FLAG, _NOUN_FLAG, _NEEDS_NOUN_FLAG = 16, 32, 64
 _ROLE_FLAGS = {
     "openings": _OPENING_FLAG,
     "openings_with_noun": _OPENING_WITH_NOUN_FLAG,
@@ -400,7 +380,8 @@ class SelfReferences:
         """Whether a response speaks of itself by the name between two places; ``as_model``: expressly as a model."""
         place, seen, names = start, _NEEDS_NOUN_FLAG if as_model else 0, 0
         for _ in range(_PHRASE_LIMIT):
-            opening = self._role_before(tokens, place, _OPENING_FLAG | _OPENING_WITH_NOUN_FLAG)
+            before = (role for role, _ in self._phrases.ending_at(tokens, place))
+            opening = next((role for role in before if role & (_OPENING_FLAG | _OPENING_WITH_NOUN_FLAG)), 0)
             if opening and self._opens(opening, tokens, (place, start, end), seen):
                 return True
             role, place = self._step_back(tokens, place)
@@ -453,9 +434,6 @@ class SelfReferences:
         if is_punctuation(token) or token.isdigit() or is_unspaced(token):
             return True
         return self._has(tokens, end, _BETWEEN_FLAGS | _CLOSING_FLAG | _SPEAKER_FLAG)
-
-    def _role_before(self, tokens: list[str], place: int, roles: int) -> int:
-        return next((role for role, _ in self._phrases.ending_at(tokens, place) if role & roles), 0)
 
     def _has(self, tokens: list[str], place: int, roles: int) -> bool:
         return any(role & roles for role, _ in self._phrases.beginning_at(tokens, place))

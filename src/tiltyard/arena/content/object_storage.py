@@ -35,10 +35,12 @@ class FolderStorage:
         await asyncio.to_thread(self._put, name, data)
 
     async def get(self, name: str) -> bytes:
-        return await asyncio.to_thread(self._get, name)
+        with _translate_file_errors("read", self.path / name):
+            return await asyncio.to_thread((self.path / name).read_bytes)
 
     async def remove(self, name: str) -> None:
-        await asyncio.to_thread(self._remove, name)
+        with _translate_file_errors("remove", self.path / name):
+            await asyncio.to_thread((self.path / name).unlink, missing_ok=True)
 
     def _put(self, name: str, data: bytes) -> None:
         place = self.path / name
@@ -48,14 +50,6 @@ class FolderStorage:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with replace_file(place, durable=True, private=True) as file:
                 file.write(data)
-
-    def _get(self, name: str) -> bytes:
-        with _translate_file_errors("read", self.path / name):
-            return (self.path / name).read_bytes()
-
-    def _remove(self, name: str) -> None:
-        with _translate_file_errors("remove", self.path / name):
-            (self.path / name).unlink(missing_ok=True)
 
 
 class BucketStorage:
@@ -116,7 +110,6 @@ def open_storage(url: str | None, home: Path, variables: Mapping[str, str] | Non
 
 
 def _bucket_options(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Options of obstore's ``S3Store``, by its names."""
     named = {
         "endpoint": variables.get("AWS_ENDPOINT_URL"),
         "region": variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from tiltyard.arena.content.arenas import Arena, find_model, find_prompt
-from tiltyard.arena.log.buckets import fetch_rows
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
 
 MAX_SEARCH_CHARACTERS = 200
 #: Prompts that one request looks at; and if it searches the texts of responses too.
@@ -73,24 +71,22 @@ async def browse_prompts(
     scanned = SEARCHED_PROMPT_LIMIT if needle else SCANNED_PROMPT_LIMIT
     async with connect_from_pool(pool) as connection:
         model = None if not search.model else (await find_model(connection, arena.arena, search.model))[0]
-        window = {"arena": arena.arena, "after": after, "scanned": scanned}
-        ((upto,),) = await _rows(connection, "browse_window", **window)
-        if upto is None:
-            return PromptPage((), None)
-        rows = await _rows(
-            connection,
-            "browse_prompts",
-            arena=arena.arena,
-            after=after,
-            upto=upto,
-            category=search.category or None,
-            flagged=search.flagged,
-            hidden=search.hidden,
-            model=model,
-            needle=needle or None,
-            limit=limit + 1,
-        )
-        ((rest,),) = await _rows(connection, "browse_window", arena=arena.arena, after=upto, scanned=1)
+        values: dict[str, object] = {
+            "arena": arena.arena,
+            "after": after,
+            "category": search.category or None,
+            "flagged": search.flagged,
+            "hidden": search.hidden,
+            "model": model,
+            "needle": needle or None,
+            "limit": limit + 1,
+        }
+        with translate_errors("look for prompts"):
+            (upto,) = await fetch_one(connection, "browse_window", {**values, "scanned": scanned})
+            if upto is None:
+                return PromptPage((), None)
+            rows = await fetch_rows(connection, "browse_prompts", {**values, "upto": upto})
+            (rest,) = await fetch_one(connection, "browse_window", {**values, "after": upto, "scanned": 1})
     found = tuple(BrowsedPrompt(*row) for row in rows[:limit])
     if len(rows) > limit:
         return PromptPage(found, found[-1].prompt)
@@ -101,12 +97,6 @@ async def list_prompt_responses(pool: ConnectionPool, arena: Arena, prompt: str)
     """The models that have a response to a prompt; `NotFound` if there is no such prompt."""
     async with connect_from_pool(pool) as connection:
         number, _ = await find_prompt(connection, arena.arena, prompt)
-        rows = await _rows(
-            connection, "browse_responses", arena=arena.arena, prompt=number, limit=_LISTED_RESPONSE_LIMIT
-        )
-    return [BrowsedResponse(*row) for row in rows]
-
-
-async def _rows(connection: Connection, named: str, **values: object) -> Sequence[Any]:
-    with translate_errors("look for prompts"):
-        return await fetch_rows(connection, named, values)
+        values = {"arena": arena.arena, "prompt": number, "limit": _LISTED_RESPONSE_LIMIT}
+        with translate_errors("look for prompts"):
+            return [BrowsedResponse(*row) for row in await fetch_rows(connection, "browse_responses", values)]

@@ -13,6 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -164,12 +165,14 @@ class ImageCollector:
 
     def keep(self, messages: Sequence[Message]) -> list[Message]:
         """The messages with references in place of images, and without addresses and bytes of other files."""
-        return [replace(one, parts=tuple(self._part(part) for part in one.parts)) for one in messages]
+        return [
+            replace(one, parts=tuple(replace(part, url=self._reference(part)) for part in one.parts))
+            for one in messages
+        ]
 
-    def _part(self, part: ContentPart) -> ContentPart:
-        return replace(part, url=None if part.kind == "text" else self._reference(part))
-
-    def _reference(self, part: ContentPart) -> str:
+    def _reference(self, part: ContentPart) -> str | None:
+        if part.kind == "text":
+            return None
         if part.kind != "image":
             return f"{_UNSHOWN}other"
         data = self._read(part.url)
@@ -208,23 +211,16 @@ def image_hashes(message: Message) -> tuple[str, ...]:
 
 def unshown_files(message: Message) -> tuple[tuple[str, int], ...]:
     """The reasons why files of a stored message are not shown, each with how many."""
-    counted = Counter(
-        _reason(part.url)
-        for part in message.parts
-        if part.kind != "text" and not (part.url or "").startswith(_IMAGE)
-    )
+    urls = [part.url or "" for part in message.parts if part.kind != "text"]
+    stated = (url.removeprefix(_UNSHOWN) for url in urls if not url.startswith(_IMAGE))
+    # Responses that were stored before images were kept have no reason: the arena does not have their files.
+    counted = Counter(reason if reason in UNSHOWN_REASONS else "missing" for reason in stated)
     return tuple((reason, counted[reason]) for reason in UNSHOWN_REASONS if counted[reason])
 
 
 def count_unshown(messages: Sequence[Message]) -> int:
     """How many files of stored messages are not shown."""
     return sum(count for one in messages for _, count in unshown_files(one))
-
-
-def _reason(url: str | None) -> str:
-    """Responses that were stored before images were kept have no reason: the arena does not have their files."""
-    stated = (url or "").removeprefix(_UNSHOWN)
-    return stated if stated in UNSHOWN_REASONS else "missing"
 
 
 #: What precedes the tag is read once and never again: comments could otherwise be divided in 2ⁿ ways.
@@ -258,18 +254,11 @@ def detect_media_type(kind: str, data: bytes) -> str:
     if kind == "text":
         return "text/plain; charset=utf-8"
     if kind == "app":
-        if _PAGE.match(data[:4096]) and _is_utf8(data):
-            return "text/html; charset=utf-8"
+        with suppress(UnicodeDecodeError):
+            if _PAGE.match(data[:4096]) and data.decode():
+                return "text/html; charset=utf-8"
     else:
         for pattern, known in _KNOWN[kind]:
             if pattern.match(data[:16]):
                 return known
     raise InputError(f"these bytes are not {_EXPECTED[kind]}")
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -41,42 +41,17 @@ MAX_UPLOAD_BYTES = 64 * 1024 * 1024
 _WAITING_UPLOAD_LIMIT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """An uploaded file."""
-
-    upload: UUID
-    name: str
-    data: bytes
-    made_at: datetime
-
-
-async def add_upload(connection: Connection, arena: int, actor: str, name: str, data: bytes) -> UUID:
-    """Store a file for an hour; delete files that have expired."""
-    upload = uuid4()
-    values = {"upload": upload, "arena": arena, "actor": actor, "name": name, "bytes": data}
-    with translate_errors("keep an upload"):
-        async with connection.transaction():
-            await connection.execute(statement("uploads_forget"), {"life": UPLOAD_LIFETIME})
-            await connection.execute(statement("uploads_add"), values)
-            await connection.execute(
-                statement("uploads_trim"), {"arena": arena, "actor": actor, "kept": _WAITING_UPLOAD_LIMIT}
-            )
-    return upload
-
-
-async def find_upload(connection: Connection, arena: int, actor: str, upload: UUID) -> Upload:
+async def _find(connection: Connection, arena: int, actor: str, upload: UUID) -> tuple[str, bytes]:
     """A file of this arena, for the operator who uploaded it; `NotFound` for everyone else and after it has expired."""
     values = {"upload": upload, "arena": arena, "actor": actor, "life": UPLOAD_LIFETIME}
     with translate_errors("read an upload"):
         row = await fetch_row(connection, "uploads_find", values)
     if row is None:
         raise NotFound("no such upload; uploads are kept for an hour: send the file again")
-    return Upload(upload, str(row[0]), bytes(row[1]), row[2])
+    return str(row[0]), bytes(row[1])
 
 
-async def remove_upload(connection: Connection, upload: UUID) -> None:
-    """Delete a file. Deleting it again has no effect."""
+async def _remove(connection: Connection, upload: UUID) -> None:
     with translate_errors("remove an upload"):
         await connection.execute(statement("uploads_remove"), {"upload": upload})
 
@@ -154,20 +129,26 @@ async def store_upload(pool: ConnectionPool, arena: Arena, name: str, data: byte
         raise InputError(
             f"the file has more than {MAX_UPLOAD_BYTES} bytes; import it by tiltyard serve or through the API"
         )
+    # A printable form of the name, which the browser chose.
+    kept = "".join(one if one.isprintable() else "�" for one in name[:_MAX_FILE_NAME_CHARACTERS])
+    upload = uuid4()
+    values = {"upload": upload, "arena": arena.arena, "actor": actor, "name": kept.strip() or "answers"}
     async with connect_from_pool(pool) as connection:
-        return await add_upload(connection, arena.arena, actor, _shown_name(name), data)
+        with translate_errors("keep an upload"):
+            async with connection.transaction():
+                await connection.execute(statement("uploads_forget"), {"life": UPLOAD_LIFETIME})
+                await connection.execute(statement("uploads_add"), {**values, "bytes": data})
+                await connection.execute(statement("uploads_trim"), {**values, "kept": _WAITING_UPLOAD_LIMIT})
+    return upload
 
 
 async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> UploadPreview:
     """What the file would add now. Changes nothing."""
     async with connect_from_pool(pool) as connection:
-        found = await find_upload(connection, arena.arena, actor, upload)
-        read = await asyncio.to_thread(read_uploaded_file, found.name, found.data, most=MAX_UNPACKED_BYTES)
-        rows = read.rows
-        good = [row for row in rows if isinstance(row, CheckedAnswer)]
-        planned = await plan_import(connection, arena.arena, good)
+        name, data = await _find(connection, arena.arena, actor, upload)
+        read, good, planned = await _read_planned(connection, arena, name, data)
         known = [model.name for model in await list_models(connection, arena.arena)]
-    bad = [row for row in rows if isinstance(row, BadRow)]
+    bad = [row for row in read.rows if isinstance(row, BadRow)]
     errors = bad + [
         BadRow(good[k].where, problem_field(problem) or "response", problem)
         for k, problem in planned.conflicts.items()
@@ -179,8 +160,8 @@ async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
         warnings.look(row)
     return UploadPreview(
         upload=upload,
-        name=found.name,
-        size=len(found.data),
+        name=name,
+        size=len(data),
         planned=planned,
         samples=tuple(_sample(row) for row in fit[:SHOWN_ROWS]),
         good=len(fit),
@@ -211,33 +192,38 @@ async def import_upload(
     are invalid and the decision does not allow a partial import.
     """
     async with connect_from_pool(pool) as connection:
-        found = await find_upload(connection, arena.arena, actor, upload)
-        read = await asyncio.to_thread(read_uploaded_file, found.name, found.data, most=MAX_UNPACKED_BYTES)
-        rows = read.rows
-        good = [row for row in rows if isinstance(row, CheckedAnswer)]
-        planned = await plan_import(connection, arena.arena, good)
+        name, data = await _find(connection, arena.arena, actor, upload)
+        read, good, planned = await _read_planned(connection, arena, name, data)
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
     if len(fit) != decision.expected:
         raise Conflict("the arena has changed since the preview; check the file again, and then import it")
-    if len(fit) != len(rows) and not decision.partly:
+    if len(fit) != len(read.rows) and not decision.partly:
         raise Conflict("some rows are invalid; correct them, or import the valid rows only")
     brought = await import_checked_answers(
         pool, blobs, arena.name, iter(fit), enable=decision.enable, actor=actor
     )
     async with connect_from_pool(pool) as connection:
-        await remove_upload(connection, upload)
+        await _remove(connection, upload)
     return brought
 
 
 async def discard_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> None:
     """Discard a file without importing it."""
     async with connect_from_pool(pool) as connection:
-        await find_upload(connection, arena.arena, actor, upload)
-        await remove_upload(connection, upload)
+        await _find(connection, arena.arena, actor, upload)
+        await _remove(connection, upload)
+
+
+async def _read_planned(
+    connection: Connection, arena: Arena, name: str, data: bytes
+) -> tuple[UploadedRows, list[CheckedAnswer], ImportPreview]:
+    """The rows of a file, the valid ones, and what these would add."""
+    read = await asyncio.to_thread(read_uploaded_file, name, data, most=MAX_UNPACKED_BYTES)
+    good = [row for row in read.rows if isinstance(row, CheckedAnswer)]
+    return read, good, await plan_import(connection, arena.arena, good)
 
 
 def _find_mentions(known: Sequence[str], rows: Sequence[CheckedAnswer]) -> MentionFinder:
-    """Search these responses for names of existing and new models, their families and makers."""
     stated: dict[str, set[str]] = {}
     for row in rows:
         stated.setdefault(row.model, set()).update(row.stated)
@@ -267,14 +253,6 @@ def _place(row: BadRow) -> int:
     return int(last) if last.isdigit() else 0
 
 
-def _shown_name(name: str) -> str:
-    """A printable form of a file name, which the browser chose."""
-    kept = "".join(
-        character if character.isprintable() else "�" for character in name[:_MAX_FILE_NAME_CHARACTERS]
-    )
-    return kept.strip() or "answers"
-
-
 _SAFE_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -296,7 +274,9 @@ def read_uploaded_file(name: str, data: bytes, *, most: int) -> UploadedRows:
     with tempfile.TemporaryDirectory(prefix="tiltyard-") as name_of_folder:
         # Links that lead out of it are recognised by the real path.
         folder = Path(name_of_folder).resolve()
-        path = folder / _safe_name(name)
+        # As far as the name is harmless: some formats take the model's name from it. Other names here are ours.
+        kept = "".join(one if one in _SAFE_CHARACTERS else "_" for one in name[-100:])
+        path = folder / ("upload-" * (name == "read") + (kept.lstrip(".") or "answers"))
         path.write_bytes(data)
         room = folder / "read"
         room.mkdir()
@@ -304,10 +284,3 @@ def read_uploaded_file(name: str, data: bytes, *, most: int) -> UploadedRows:
         rows = rows_from_process(reader) if has_native_format(data) else reader.rows()
         found = tuple(check_upload_rows(rows, lambda: reader.beside, most=most))
         return UploadedRows(reader.format, found, tuple(reader.left_out))
-
-
-def _safe_name(name: str) -> str:
-    """The name of the file as far as it is harmless: some formats take the model's name from it."""
-    kept: Iterator[str] = (one if one in _SAFE_CHARACTERS else "_" for one in name[-100:])
-    # Other names in the folder are ours.
-    return "upload-" * (name == "read") + ("".join(kept).lstrip(".") or "answers")

@@ -18,8 +18,8 @@ from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import (
     Arena,
-    NewPrompt,
     NewResponse,
+    PromptKey,
     add_models,
     add_prompts,
     add_responses,
@@ -106,7 +106,7 @@ async def make_live_arena(
     made = await create_arena(pool, name, settings=settings, policy=Policy(free_prompts=True), actor=actor)
     async with connect_from_pool(pool) as connection, append_batch(connection, made.arena) as batch:
         prompts = [
-            NewPrompt(number, one, one, hashlib.sha256(one.encode()).digest(), one, None)
+            PromptKey(number, one, hashlib.sha256(one.encode()).digest(), one, None, text=one)
             for number, one in enumerate(categories)
         ]
         await add_prompts(connection, made.arena, prompts)

@@ -59,8 +59,7 @@ async def move_arena(
     """Move an arena to its own bucket; `Conflict` if it is there. The old copy stays: see `delete_old_copy`."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("move an arena"):
-            arena = (await find_arena(connection, name)).arena
-            move = await _begin(connection, name, arena)
+            move = await _begin(connection, name, (await find_arena(connection, name)).arena)
             begun = time.monotonic()
             copied = await move.head(connection)
             await move.make_room(connection, copied)
@@ -114,8 +113,6 @@ async def _begin(connection: Connection, name: str, arena: int) -> _Move:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """One move: what is copied from where to where."""
-
     name: str
     arena: int
     source: int
@@ -123,18 +120,11 @@ class _Move:
     columns: dict[str, tuple[str, ...]]
 
     async def head(self, connection: Connection) -> int:
-        """The last position of the log."""
-        text = bucket_statement("log_position", self.source)
-        row = await (await connection.execute(text, {"arena": self.arena})).fetchone()
-        assert row is not None
-        return int(row[0])
+        return await self._number(connection, "log_position", {"arena": self.arena})
 
     async def last_serial(self, connection: Connection, source: int) -> int:
         """The last serial of a source's matchups; -1 if there is none."""
-        text = bucket_statement("moves_last_serial", self.source)
-        row = await (await connection.execute(text, {"arena": self.arena, "source": source})).fetchone()
-        assert row is not None
-        return int(row[0])
+        return await self._number(connection, "moves_last_serial", {"arena": self.arena, "source": source})
 
     async def make_room(self, connection: Connection, head: int) -> None:
         """Create every range of the new bucket that the log needs, and the next."""
@@ -178,7 +168,6 @@ class _Move:
         return upto
 
     async def switch(self, connection: Connection, copied: int, actor: str) -> ArenaMove:
-        """Copy the rest under the arena's lock, and let the log lie in the new bucket."""
         values = {"arena": self.arena, "source": self.source, "target": self.target}
         async with connection.transaction():
             await connection.execute(statement("log_lock"), values)
@@ -189,6 +178,11 @@ class _Move:
             detail = {"from": self.source, "to": self.target, "events": head}
             await write_audit_entry(connection, actor, "move arena", detail, arena=self.arena)
         return ArenaMove(self.name, self.source, self.target, head, time.monotonic() - locked)
+
+    async def _number(self, connection: Connection, name: str, values: dict[str, int]) -> int:
+        row = await (await connection.execute(bucket_statement(name, self.source), values)).fetchone()
+        assert row is not None
+        return int(row[0])
 
     async def _copy(
         self, connection: Connection, table: str, chosen: sql.Composable, values: dict[str, int]
@@ -217,6 +211,5 @@ class _Move:
 
 
 def _chunks(after: int, last: int) -> Iterator[tuple[int, int]]:
-    """Ranges of numbers above ``after``, up to ``last``."""
     for first in range(after, last, _CHUNK_ROWS):
         yield first, min(first + _CHUNK_ROWS, last)

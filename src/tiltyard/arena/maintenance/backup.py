@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypedDict
+from typing import IO, TYPE_CHECKING, BinaryIO, TypedDict
 
 from tiltyard._version import __version__
 from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
@@ -100,8 +100,8 @@ def back_up(
         raise StoreFault(f"{path} exists already; choose another file")
     with connect(url, name="tiltyard arena backup") as connection, _draft(path) as draft:
         programs = Binaries(binaries or find_pg_dump_folder(connection.info.server_version))
-        dump_to = partial(_dump, programs, url)
         with tarfile.open(fileobj=draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            dump_to = partial(_dump, programs, url)
             manifest = _fill(tar, connection, dump_to, home, object_storage, now, path.parent)
             document = json.dumps(asdict(manifest), indent=1, sort_keys=True).encode()
             _add(tar, _MANIFEST, io.BytesIO(document), len(document))
@@ -159,7 +159,14 @@ def _fill(
         dump_to(dump, snapshot)
         with dump.open("rb") as file:
             members[DATABASE] = _add(tar, DATABASE, file, dump.stat().st_size)
-    key = _key(home / KEY)
+    try:
+        key = read_regular(home / KEY)
+    except FileNotFoundError:
+        key = None
+    except OSError as error:
+        raise StoreFault(
+            f"cannot back up {home / KEY}: {error.strerror}; make it readable, or move it elsewhere"
+        ) from None
     if key is not None:
         members[KEY] = _add(tar, KEY, io.BytesIO(key), len(key))
     for digest in hashes:
@@ -178,19 +185,13 @@ def _snapshot(connection: psycopg.Connection) -> Iterator[tuple[str, dict[str, i
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         row = connection.execute("SELECT pg_export_snapshot()").fetchone()
         assert row is not None
-        heads = {
-            name: _log_head(connection, arena, bucket)
-            for name, arena, bucket in connection.execute(statement("backup_arenas")).fetchall()
-        }
+        heads: dict[str, int] = {}
+        for name, arena, bucket in connection.execute(statement("backup_arenas")).fetchall():
+            # In the bucket that this snapshot shows, which may differ from the present one.
+            position = bucket_statement("log_position", bucket)
+            ((heads[name],),) = connection.execute(position, {"arena": arena}).fetchall()
         hashes = [bytes(digest) for (digest,) in connection.execute(statement("backup_bulky"))]
         yield row[0], heads, hashes
-
-
-def _log_head(connection: psycopg.Connection, arena: int, bucket: int) -> int:
-    """The last position of a log in the bucket that this snapshot shows, which may differ from the present one."""
-    row = connection.execute(bucket_statement("log_position", bucket), {"arena": arena}).fetchone()
-    assert row is not None
-    return int(row[0])
 
 
 def _dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
@@ -200,17 +201,6 @@ def _dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
     options = ("-Fc", "-Z", "3", "--no-owner", "--no-privileges", *without, f"--snapshot={snapshot}")
     programs.run("pg_dump", *options, "-f", path.absolute(), "-d", shown, add=add)
     remove_private_options(path)
-
-
-def _key(path: Path) -> bytes | None:
-    try:
-        return read_regular(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StoreFault(
-            f"cannot back up {path}: {error.strerror}; make it readable, or move it elsewhere"
-        ) from None
 
 
 def _bytes(connection: psycopg.Connection, object_storage: ObjectStorage, digest: bytes) -> bytes | None:
@@ -232,7 +222,6 @@ def _bytes(connection: psycopg.Connection, object_storage: ObjectStorage, digest
 
 
 def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> Member:
-    """Add a file to the archive; return its entry for the manifest."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = size, 0o600, int(time.time())
     reading = _Hashing(file)
@@ -264,8 +253,6 @@ class _BoundedReads(io.RawIOBase):
 
 
 class _Hashing:
-    """Hashes a file while it is read."""
-
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.sha256 = hashlib.sha256()
@@ -288,16 +275,11 @@ def _draft(path: Path) -> Iterator[IO[bytes]]:
         raise StoreFault(f"cannot write {path}: {error.strerror}; choose another path") from None
 
 
-def _manifest_document(tar: tarfile.TarFile) -> Any:
+def _read_manifest(tar: tarfile.TarFile) -> BackupManifest:
     with open_member(tar, _MANIFEST) as file:
         if tar.getmember(_MANIFEST).size > _MANIFEST_BYTES:
             raise UnreadableFile(f"{_MANIFEST}: too large")
-        return parse_document(_MANIFEST, file.read())
-
-
-def _parsed_manifest(document: Any) -> BackupManifest:
-    """The manifest in a document; raises if it is none."""
-    manifest = BackupManifest(**document)
+        manifest = BackupManifest(**parse_document(_MANIFEST, file.read()))
     positions, entries = list(manifest.arenas.values()), list(manifest.members.values())
     stated = [(entry["sha256"], entry["size"]) for entry in entries]
     fits = all(isinstance(one, int) for one in positions) and all(
@@ -310,7 +292,7 @@ def _parsed_manifest(document: Any) -> BackupManifest:
 
 def _checked(tar: tarfile.TarFile, path: Path) -> BackupManifest:
     try:
-        manifest = _parsed_manifest(_manifest_document(tar))
+        manifest = _read_manifest(tar)
     except (UnreadableFile, AttributeError, KeyError, TypeError):
         raise InputError(f"{path}: {_MANIFEST} cannot be read; use another backup") from None
     if manifest.format != _FORMAT_VERSION:
@@ -362,19 +344,15 @@ def remove_private_options(archive: Path) -> None:
 
 def without_private_options(sql: bytes) -> bytes:
     """The same statements, as long as before, with spaces in place of options that are a server's own."""
-    return b"\n".join(_without_options(line) for line in sql.split(b"\n"))
-
-
-def _without_options(line: bytes) -> bytes:
-    head, found, tail = line.rpartition(_SET)
-    if not (found and line.startswith(_STATEMENTS) and b" ALTER COLUMN " in head and tail.endswith(b");")):
-        return line
-    options = tail[:-2].split(b", ")
-    public = [option for option in options if option.partition(b"=")[0] in _PUBLIC_OPTIONS]
-    if public == options:
-        return line
-    kept = head + found + b", ".join(public) + b");" if public else b""
-    return kept.ljust(len(line))
+    lines = sql.split(b"\n")
+    for k, line in enumerate(lines):
+        head, found, tail = line.rpartition(_SET)
+        if found and line.startswith(_STATEMENTS) and b" ALTER COLUMN " in head and tail.endswith(b");"):
+            options = tail[:-2].split(b", ")
+            public = [option for option in options if option.partition(b"=")[0] in _PUBLIC_OPTIONS]
+            kept = head + found + b", ".join(public) + b");" if public else b""
+            lines[k] = kept.ljust(len(line))
+    return b"\n".join(lines)
 
 
 def _read_definitions(file: BinaryIO) -> list[tuple[int, bytes]]:
@@ -403,8 +381,6 @@ def _read_definitions(file: BinaryIO) -> list[tuple[int, bytes]]:
 
 
 class _Archive:
-    """The head of an archive, and the values that follow it."""
-
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._size = file.seek(0, 2)

@@ -7,13 +7,13 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tiltyard.arena.rating.rater_lag import RaterLag, read_rater_lags
+from tiltyard.arena.rating.rater_lag import read_rater_lags
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.binaries import KNOWN_ON, SECURITY_RELEASES, missing_releases
 from tiltyard.postgres.connections import check_same_database, connect, find_pool_mode, translate_errors
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 HealthState = Literal["ok", "look", "bad"]
 
-_SUPPORTED_MAJOR_VERSIONS = range(15, 19)
+#: The oldest and the newest.
+_SUPPORTED_MAJOR_VERSIONS = (15, 18)
 #: Limits for "look" and "bad": share of connections in use, seconds between clocks, seconds since a rater wrote.
 _CONNECTION_USE_SHARES = (0.7, 0.9)
 _CLOCK_SKEW_SECONDS = (1.0, 30.0)
@@ -35,6 +36,7 @@ _RATER_LAG_SECONDS = (60.0, 600.0)
 #: Bytes and share of a disk that should be free.
 _FREE_DISK_LIMITS = ((5 << 30, 0.1), (1 << 30, 0.02))
 _DAY_SECONDS = 86_400.0
+_BACKUP_ADVICE = "run tiltyard arena backup, and have it run every day"
 
 
 @dataclass(frozen=True)
@@ -96,21 +98,13 @@ def examine_database(url: str, *, embedded: bool = False, pooler_url: str | None
 def _version(connection: psycopg.Connection) -> HealthCheck:
     text = str(connection.info.parameter_status("server_version"))
     major = connection.info.server_version // 10_000
-    if major in _SUPPORTED_MAJOR_VERSIONS:
-        return HealthCheck("version", "ok", f"PostgreSQL {text}")
-    if major > _SUPPORTED_MAJOR_VERSIONS[-1]:
-        return HealthCheck(
-            "version",
-            "look",
-            f"PostgreSQL {text}",
-            f"tested up to {_SUPPORTED_MAJOR_VERSIONS[-1]} only; back up",
-        )
-    return HealthCheck(
-        "version",
-        "bad",
-        f"PostgreSQL {text}",
-        f"upgrade the server to {_SUPPORTED_MAJOR_VERSIONS[0]} or later",
-    )
+    state: HealthState = "ok"
+    advice, (oldest, newest) = "", _SUPPORTED_MAJOR_VERSIONS
+    if major > newest:
+        state, advice = "look", f"tested up to {newest} only; back up"
+    elif major < oldest:
+        state, advice = "bad", f"upgrade the server to {oldest} or later"
+    return HealthCheck("version", state, f"PostgreSQL {text}", advice)
 
 
 def _security_releases(server_version: int, embedded: bool) -> HealthCheck:
@@ -120,9 +114,8 @@ def _security_releases(server_version: int, embedded: bool) -> HealthCheck:
         advice = "compare its version with https://www.postgresql.org/support/security/"
         return HealthCheck(name, "look", f"those of PostgreSQL {major} were not known on {KNOWN_ON}", advice)
     if not missing:
-        return HealthCheck(
-            name, "ok", f"has that of {SECURITY_RELEASES[-1].day}, the newest known on {KNOWN_ON}"
-        )
+        value = f"has that of {SECURITY_RELEASES[-1].day}, the newest known on {KNOWN_ON}"
+        return HealthCheck(name, "ok", value)
     lacked = f"lacks {', '.join(str(release.day) for release in missing)} (known on {KNOWN_ON})"
     if embedded:
         advice = "embedded builds follow late: where others can reach the arena, use your own PostgreSQL"
@@ -135,23 +128,19 @@ def _security_releases(server_version: int, embedded: bool) -> HealthCheck:
 def _schema(connection: psycopg.Connection) -> HealthCheck:
     known, there = {step.name for step in migrations()}, set(applied_migrations(connection))
     if known - there:
-        return HealthCheck(
-            "schema", "bad", f"lacks {', '.join(sorted(known - there))}", "run tiltyard arena migrate"
-        )
+        lacked = f"lacks {', '.join(sorted(known - there))}"
+        return HealthCheck("schema", "bad", lacked, "run tiltyard arena migrate")
     ahead = len(there - known)
     value = f"{max(known)}" + (f", and {ahead} later steps of a newer version" if ahead else "")
     return HealthCheck("schema", "ok", value)
 
 
 def _durability(connection: psycopg.Connection) -> HealthCheck:
-    off = [
-        name for name, value in connection.execute(statement("doctor_settings")) if value in {"off", "local"}
-    ]
-    if off:
-        names = ", ".join(off)
-        return HealthCheck(
-            "durability", "bad", f"off: {names}", f"acknowledged votes can be lost; switch on {names}"
-        )
+    settings = connection.execute(statement("doctor_settings"))
+    names = ", ".join(name for name, value in settings if value in {"off", "local"})
+    if names:
+        advice = f"acknowledged votes can be lost; switch on {names}"
+        return HealthCheck("durability", "bad", f"off: {names}", advice)
     return HealthCheck("durability", "ok", "fsync, full_page_writes and synchronous_commit are on")
 
 
@@ -175,12 +164,8 @@ def _pooling(connection: psycopg.Connection, url: str) -> HealthCheck:
     """Leader election depends on locks that belong to a session."""
     mode = find_pool_mode(connection, url)
     if mode == "transaction":
-        return HealthCheck(
-            "pooling",
-            "bad",
-            "by transaction",
-            f"locks are lost: set {SESSION_URL_VARIABLE} to the server itself, or pool by session",
-        )
+        advice = f"locks are lost: set {SESSION_URL_VARIABLE} to the server itself, or pool by session"
+        return HealthCheck("pooling", "bad", "by transaction", advice)
     value = "by session" if mode == "session" else "none: connected to the server itself"
     return HealthCheck("pooling", "ok", value)
 
@@ -204,9 +189,8 @@ def _clock(connection: psycopg.Connection) -> HealthCheck:
     apart = (row[0] - (before + (after - before) / 2)).total_seconds()
     state = _graded(abs(apart), _CLOCK_SKEW_SECONDS)
     advice = "" if state == "ok" else "let NTP set the clocks of this machine and of the server"
-    return HealthCheck(
-        "clock", state, f"the server's is {abs(apart):.3f} s {'ahead' if apart > 0 else 'behind'}", advice
-    )
+    value = f"the server's is {abs(apart):.3f} s {'ahead' if apart > 0 else 'behind'}"
+    return HealthCheck("clock", state, value, advice)
 
 
 def _data(connection: psycopg.Connection) -> HealthCheck:
@@ -217,33 +201,30 @@ def _data(connection: psycopg.Connection) -> HealthCheck:
     here = host.startswith(("/", "127.")) or host in {"localhost", "::1"}
     if here and folder and Path(folder).is_dir():
         disk = _disk("disk of the database", Path(folder))
-        return HealthCheck(
-            disk.name, disk.state, f"{disk.value}; the database has {_bytes(size)}", disk.advice
-        )
-    return HealthCheck(
-        "disk of the database", "ok", f"not visible from here; the database has {_bytes(size)}"
-    )
+        return replace(disk, value=f"{disk.value}; the database has {_bytes(size)}")
+    value = f"not visible from here; the database has {_bytes(size)}"
+    return HealthCheck("disk of the database", "ok", value)
 
 
 def _backup(connection: psycopg.Connection) -> HealthCheck:
     row = connection.execute(statement("backup_last")).fetchone()
     if row is None:
-        return HealthCheck("backup", "look", "never", "run tiltyard arena backup, and have it run every day")
+        return HealthCheck("backup", "look", "never", _BACKUP_ADVICE)
     age, file = row
-    advice = "" if age <= _DAY_SECONDS else "run tiltyard arena backup, and have it run every day"
-    return HealthCheck("backup", "ok" if age <= _DAY_SECONDS else "look", f"{_time(age)} ago: {file}", advice)
+    if age <= _DAY_SECONDS:
+        return HealthCheck("backup", "ok", f"{_time(age)} ago: {file}")
+    return HealthCheck("backup", "look", f"{_time(age)} ago: {file}", _BACKUP_ADVICE)
 
 
 def _raters(connection: psycopg.Connection) -> list[HealthCheck]:
-    return [_rater(lag) for lag in read_rater_lags(connection)]
-
-
-def _rater(lag: RaterLag) -> HealthCheck:
-    behind = lag.head - lag.position
-    value = f"{lag.position} of {lag.head} events, led by {lag.leader or 'no process'}, wrote {_time(lag.seconds)} ago"
-    state = _graded(lag.seconds, _RATER_LAG_SECONDS) if behind else "ok"
-    advice = "" if state == "ok" else "start tiltyard serve, or check its log: boards are not updated"
-    return HealthCheck(f"rater of {lag.arena}", state, value, advice)
+    found = []
+    for lag in read_rater_lags(connection):
+        led = f"led by {lag.leader or 'no process'}"
+        value = f"{lag.position} of {lag.head} events, {led}, wrote {_time(lag.seconds)} ago"
+        state = _graded(lag.seconds, _RATER_LAG_SECONDS) if lag.head - lag.position else "ok"
+        advice = "" if state == "ok" else "start tiltyard serve, or check its log: boards are not updated"
+        found.append(HealthCheck(f"rater of {lag.arena}", state, value, advice))
+    return found
 
 
 def _disk(name: str, folder: Path) -> HealthCheck:
@@ -251,12 +232,8 @@ def _disk(name: str, folder: Path) -> HealthCheck:
     usage = shutil.disk_usage(there)
     short = [usage.free < least and usage.free / usage.total < share for least, share in _FREE_DISK_LIMITS]
     state: HealthState = "bad" if short[1] else "look" if short[0] else "ok"
-    return HealthCheck(
-        name,
-        state,
-        f"{_bytes(usage.free)} of {_bytes(usage.total)} free",
-        "" if state == "ok" else "free some space: a full disk stops all votes",
-    )
+    advice = "" if state == "ok" else "free some space: a full disk stops all votes"
+    return HealthCheck(name, state, f"{_bytes(usage.free)} of {_bytes(usage.total)} free", advice)
 
 
 def _key(home: Path, variables: Mapping[str, str]) -> HealthCheck:
@@ -269,9 +246,8 @@ def _key(home: Path, variables: Mapping[str, str]) -> HealthCheck:
         return HealthCheck("secret key", "ok", "not there yet: tiltyard serve creates it")
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
-        return HealthCheck(
-            "secret key", "bad", f"{path} can be read by others ({mode:o})", f"chmod 600 {path}"
-        )
+        problem = f"{path} can be read by others ({mode:o})"
+        return HealthCheck("secret key", "bad", problem, f"chmod 600 {path}")
     if not os.access(path, os.R_OK):
         return HealthCheck("secret key", "bad", f"{path} cannot be read", "run as its owner")
     return HealthCheck("secret key", "ok", f"{path}, for its owner only")

@@ -65,7 +65,10 @@ def upgrade_database(
         if problem:
             restored = EmbeddedServer(home, user=user, data="data.restored", on_wait=on_wait)
             fresh = _restore(restored, made, problem)
-        _replace(server, fresh, kept)
+        settings = (server.data / "postgresql.auto.conf").read_text(encoding="utf-8")
+        server.write(fresh / "postgresql.auto.conf", settings)
+        server.data.rename(kept)
+        fresh.rename(server.data)
     with server as after, connect(after.url) as connection:
         check_logs(connection, made.manifest.arenas)
         connection.execute("ANALYZE")
@@ -75,18 +78,18 @@ def upgrade_database(
 def _copy(server: EmbeddedServer, old_binaries: Path) -> tuple[Path, str]:
     """Copy the data with pg_upgrade; return the new folder, and the error if it failed."""
     fresh, socket = server.folder / "data.new", server.make_socket()
-    server.make_data(fresh, _checksums(server, old_binaries))
+    printed = Binaries(old_binaries, server.programs.account).run(
+        "pg_controldata", "-D", "data", cwd=server.folder
+    )
+    # pg_upgrade requires the same option as in the old data.
+    kept = re.search(r"Data page checksum version:\s+(\d+)", printed)
+    without = kept is not None and kept[1] == "0"
+    server.make_data(fresh, "--no-data-checksums" if without else "--data-checksums")
     password = (server.folder / "password").read_text(encoding="ascii").strip()
     arguments = ("-b", old_binaries, "-B", server.programs.folder, "-d", "data", "-D", fresh.name)
+    access = ("-U", "tiltyard", "-s", socket)
     code, printed = server.programs.attempt(
-        "pg_upgrade",
-        *arguments,
-        "-U",
-        "tiltyard",
-        "-s",
-        socket,
-        cwd=server.folder,
-        add={"PGPASSWORD": password},
+        "pg_upgrade", *arguments, *access, cwd=server.folder, add={"PGPASSWORD": password}
     )
     server.remove_socket(socket)
     if not code:
@@ -106,7 +109,6 @@ def _first_error(fresh: Path) -> str:
 
 
 def _restore(restored: EmbeddedServer, made: BackupResult, problem: str) -> Path:
-    """A data folder of the new version with the backup's contents."""
     shutil.rmtree(restored.data, ignore_errors=True)
     try:
         with restored.start_exclusively() as url, tempfile.TemporaryDirectory(dir=restored.folder) as room:
@@ -118,14 +120,6 @@ def _restore(restored: EmbeddedServer, made: BackupResult, problem: str) -> Path
             f"pg_upgrade failed: {problem}; so did dump and restore: {error}; the old database is unchanged"
         ) from None
     return restored.data
-
-
-def _replace(server: EmbeddedServer, fresh: Path, kept: Path) -> None:
-    """Replace the old data folder by the new one, with the old settings."""
-    settings = (server.data / "postgresql.auto.conf").read_text(encoding="utf-8")
-    server.write(fresh / "postgresql.auto.conf", settings)
-    server.data.rename(kept)
-    fresh.rename(server.data)
 
 
 def _undo_interrupted_upgrade(server: EmbeddedServer) -> None:
@@ -152,12 +146,3 @@ def _binaries_of(major: int, named: Path | None) -> Path:
         f"the data were made by PostgreSQL {major}, whose programs are {place}; install that version,"
         " and give the folder with its postgres and pg_dump as --old-binaries"
     )
-
-
-def _checksums(server: EmbeddedServer, old_binaries: Path) -> str:
-    """The checksum option for initdb; pg_upgrade requires the same as in the old data."""
-    printed = Binaries(old_binaries, server.programs.account).run(
-        "pg_controldata", "-D", "data", cwd=server.folder
-    )
-    kept = re.search(r"Data page checksum version:\s+(\d+)", printed)
-    return "--no-data-checksums" if kept is not None and kept[1] == "0" else "--data-checksums"

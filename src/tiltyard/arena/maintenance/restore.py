@@ -132,7 +132,9 @@ def restore(
                 revoke_access(connection)
         if KEY in manifest.members:
             with open_member(tar, KEY) as file:
-                _write_key(home / KEY, file.read())
+                written = create_private_file(home / KEY, file.read())
+            if not written:
+                raise StoreFault(f"{home / KEY} was created meanwhile; restore into an empty home")
     _check_restored(url, object_storage, manifest)
     with (
         connect(url, name="tiltyard arena restore") as connection,
@@ -196,7 +198,6 @@ def _check_empty(url: str, home: Path, manifest: BackupManifest) -> None:
 
 
 def _load(url: str, tar: tarfile.TarFile, room: Path) -> None:
-    """Load a backup's dump in one transaction."""
     dump = room / DATABASE
     with open_member(tar, DATABASE) as file, dump.open("wb") as written:
         shutil.copyfileobj(file, written)
@@ -220,11 +221,6 @@ def _load(url: str, tar: tarfile.TarFile, room: Path) -> None:
             file.write(b"--- ")
     asked = ("-X", "-q", "--single-transaction", "-v", "ON_ERROR_STOP=1")
     programs.run("psql", *asked, "-d", shown, "-f", script, add=add)
-
-
-def _write_key(path: Path, text: bytes) -> None:
-    if not create_private_file(path, text):
-        raise StoreFault(f"{path} was created meanwhile; restore into an empty home")
 
 
 def _check_restored(url: str, object_storage: ObjectStorage, manifest: BackupManifest) -> None:

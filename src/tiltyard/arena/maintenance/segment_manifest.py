@@ -7,7 +7,7 @@ the hash of the last one stands for all of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -252,15 +252,12 @@ def _check_link(before: ArchivedSegment, segment: ArchivedSegment) -> None:
             f"{before.folder}: generation {there.generation} is superseded: the next segment follows generation "
             f"{expected}; get the present copy of this segment"
         )
+    why = ""
+    for each in there.superseded:
+        if here.previous is not None and each.sha256 == here.previous.sha256:
+            why = f"; the one that it follows was superseded at {each.superseded_at} ({each.reason})"
+            break
     raise BrokenArtifact(
         f"{path}: follows another manifest than that of {before.folder.name}, which is generation {there.generation} "
-        f"with the SHA-256 {before.sha256}{_listed(there.superseded, here.previous)}; get the present copy of this segment"
+        f"with the SHA-256 {before.sha256}{why}; get the present copy of this segment"
     )
-
-
-def _listed(superseded: Sequence[SupersededGeneration], previous: PreviousSegment | None) -> str:
-    """Why the manifest that a segment follows no longer counts, if that is known."""
-    for each in superseded:
-        if previous is not None and each.sha256 == previous.sha256:
-            return f"; the one that it follows was superseded at {each.superseded_at} ({each.reason})"
-    return ""

@@ -146,7 +146,6 @@ def _read_changes(segments: Sequence[ArchivedSegment]) -> list[ExclusionChange]:
 def _read_excluded_votes(
     segments: Sequence[ArchivedSegment], exclusions: Collection[int]
 ) -> tuple[set[int], ...]:
-    """Serials of the votes of these exclusions, by source."""
     columns = _joined(segments, "excluded_votes.parquet")
     chosen = np.isin(columns["exclusion"], list(exclusions))
     return tuple(
@@ -156,7 +155,6 @@ def _read_excluded_votes(
 
 
 def _joined(segments: Sequence[ArchivedSegment], name: str) -> Arrays:
-    """The rows of one file of all segments."""
     parts = [read_segment(segment, name) for segment in segments]
     return {column: np.concatenate([part[column] for part in parts]) for column in SEGMENT_FILES[name]}
 
@@ -171,7 +169,6 @@ def _follow_changes(changed: dict[int, OpenChange], columns: LogColumns) -> None
 
 
 def _follow_open(opened: Sequence[dict[int, OpenAtPosition]], columns: LogColumns) -> None:
-    """Add the matchups that these events begin, and remove those that they end."""
     for source, known in enumerate(opened):
         own = columns.source == source
         rows = np.flatnonzero(own & np.isin(columns.kind, _BEGIN_KINDS))

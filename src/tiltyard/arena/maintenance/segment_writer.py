@@ -74,18 +74,10 @@ class SegmentArchive:
 
 @dataclass(frozen=True, slots=True)
 class _SegmentDraft:
-    """A segment that is not in its place yet: its files as bytes, and the manifest's entries for them."""
+    """A segment that is not in its place yet: the manifest of its first generation, its files as bytes, its voters."""
 
-    arena: str
-    first: int
-    last: int
-    last_at: datetime
-    models: int
-    prompts: int
-    numbering: str | None
+    manifest: SegmentManifest
     data: dict[str, bytes]
-    files: dict[str, SegmentFile]
-    #: The voters in it.
     sessions: frozenset[int]
 
 
@@ -128,11 +120,15 @@ def write_segment(
         numbers = read_voter_numbers(archive.voters)
         if last is not None:
             _check_same_log(connection, arena, last)
-            _check_numbering(archive, last, numbers)
+            if last.manifest.numbering not in {None, numbers.numbering}:
+                raise BadOption(
+                    f"{archive.voters}: does not have the numbers of the voters in {archive.folder}, who would count as other "
+                    "people from now on. Restore that file, or supersede all segments: their voters get new numbers"
+                )
         first = 1 if last is None else last.manifest.last + 1
         stop = _last_position(connection, arena, first, upto)
         draft = _draft(connection, arena, archive, (first, stop), last)
-        return _put(archive, draft, last, [])
+        return _put(archive, draft, [])
 
 
 def supersede_segments(
@@ -154,28 +150,23 @@ def supersede_segments(
             known = segment.manifest
             draft = _draft(connection, arena, archive, (known.first, known.last), last)
             sessions |= draft.sessions
-            changed = draft.files != known.files or _is_damaged(segment)
-            if changed or known.previous != (None if last is None else last.as_previous()):
+            changed = draft.manifest.files != known.files or _is_damaged(segment)
+            if changed or known.previous != draft.manifest.previous:
                 gone = SupersededGeneration(
                     generation=known.generation,
                     sha256=segment.sha256,
                     superseded_at=datetime.now(UTC).isoformat(),
                     reason=reason if changed else "predecessor",
                 )
-                last = _put(archive, draft, last, [*known.superseded, gone])
+                last = _put(archive, draft, [*known.superseded, gone])
                 replaced.append(last)
             else:
                 last = segment
-        _forget_voters(archive, sessions)
+        numbers = read_voter_numbers(archive.voters)
+        kept = {session: number for session, number in numbers.numbers.items() if session in sessions}
+        if len(kept) < len(numbers.numbers):
+            VoterNumbers(numbers.numbering, kept).save(archive.voters)
     return replaced
-
-
-def _forget_voters(archive: SegmentArchive, sessions: set[int]) -> None:
-    """Delete the numbers of voters who are not in the archive any more."""
-    numbers = read_voter_numbers(archive.voters)
-    kept = {session: number for session, number in numbers.numbers.items() if session in sessions}
-    if len(kept) < len(numbers.numbers):
-        VoterNumbers(numbers.numbering, kept).save(archive.voters)
 
 
 def _draft(
@@ -186,55 +177,54 @@ def _draft(
     before: ArchivedSegment | None,
 ) -> _SegmentDraft:
     """Read a segment from the database. Its voters get their numbers first, and these are on disk before it is."""
-    named = (0, 0) if before is None else (before.manifest.models, before.manifest.prompts)
-    wanted = SegmentRange(arena.arena, *positions, *named)
-    columns = read_range(connection, wanted)
+    first, last = positions
+    columns = read_columns(connection, arena.arena, first - 1, last)
+    if not np.array_equal(columns.position, np.arange(first, last + 1)):
+        raise StoreFault(
+            f"the log has a gap between positions {first} and {last}: it is damaged; restore a backup"
+        )
     known = read_voter_numbers(archive.voters)
     numbers = known.extend(columns.session)
     if len(numbers.numbers) > len(known.numbers):
         numbers.save(archive.voters)
-    content = read_content(connection, wanted, columns, numbers)
+    named = (0, 0) if before is None else (before.manifest.models, before.manifest.prompts)
+    models, prompts = columns.roster_size(*named)
     data: dict[str, bytes] = {}
     files: dict[str, SegmentFile] = {}
-    for name, kinds in SEGMENT_FILES.items():
+    for name, content in _read_files(connection, arena.arena, columns, numbers, named).items():
         written = BytesIO()
-        rows = write_arrays(written, kinds, content.files[name])
+        rows = write_arrays(written, SEGMENT_FILES[name], content)
         data[name] = written.getvalue()
         sha256 = hashlib.sha256(data[name]).hexdigest()
         files[name] = SegmentFile(rows=rows, size=len(data[name]), sha256=sha256)
-    numbering = numbers.numbering if numbers.numbers else None
-    last_at = event_time(connection, arena.arena, wanted.last).astimezone(UTC)
-    size = (content.models, content.prompts)
-    sessions = frozenset(columns.session.tolist())
-    return _SegmentDraft(arena.name, *positions, last_at, *size, numbering, data, files, sessions)
+    manifest = SegmentManifest(
+        arena=arena.name,
+        tiltyard=__version__,
+        state_version=STATE_VERSION,
+        first=first,
+        last=last,
+        last_at=event_time(connection, arena.arena, last).astimezone(UTC),
+        models=models,
+        prompts=prompts,
+        numbering=numbers.numbering if numbers.numbers else None,
+        nonce=secrets.token_hex(_NONCE_BYTES),
+        written_at=datetime.now(UTC).isoformat(),
+        generation=1,
+        previous=None if before is None else before.as_previous(),
+        superseded=[],
+        files=files,
+    )
+    return _SegmentDraft(manifest, data, frozenset(columns.session.tolist()))
 
 
 def _put(
-    archive: SegmentArchive,
-    draft: _SegmentDraft,
-    before: ArchivedSegment | None,
-    superseded: list[SupersededGeneration],
+    archive: SegmentArchive, draft: _SegmentDraft, superseded: list[SupersededGeneration]
 ) -> ArchivedSegment:
     """Write a segment to its place: complete, or not at all. What it replaces is deleted."""
-    manifest = SegmentManifest(
-        arena=draft.arena,
-        tiltyard=__version__,
-        state_version=STATE_VERSION,
-        first=draft.first,
-        last=draft.last,
-        last_at=draft.last_at,
-        models=draft.models,
-        prompts=draft.prompts,
-        numbering=draft.numbering,
-        nonce=secrets.token_hex(_NONCE_BYTES),
-        written_at=datetime.now(UTC).isoformat(),
-        generation=len(superseded) + 1,
-        previous=None if before is None else before.as_previous(),
-        superseded=superseded,
-        files=draft.files,
-    )
+    update = {"generation": len(superseded) + 1, "superseded": superseded}
+    manifest = draft.manifest.model_copy(update=update)
     document = json_bytes(manifest.model_dump(mode="json"))
-    place = archive.folder / segment_name(draft.first, draft.last)
+    place = archive.folder / segment_name(manifest.first, manifest.last)
     try:
         with replace_folder(place) as folder:
             for name, data in {**draft.data, MANIFEST: document}.items():
@@ -270,14 +260,6 @@ def _check_same_log(connection: Connection, arena: RatedArena, last: ArchivedSeg
         raise BadOption(
             f"{last.folder}: ends with another event than the log has at position {stated.last}, as after an older "
             "backup was restored; write a new archive to another folder"
-        )
-
-
-def _check_numbering(archive: SegmentArchive, last: ArchivedSegment, numbers: VoterNumbers) -> None:
-    if last.manifest.numbering not in {None, numbers.numbering}:
-        raise BadOption(
-            f"{archive.voters}: does not have the numbers of the voters in {archive.folder}, who would count as other "
-            "people from now on. Restore that file, or supersede all segments: their voters get new numbers"
         )
 
 
@@ -318,65 +300,40 @@ def _locked(archive: SegmentArchive) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRange:
-    """A range of a log, and how many models and prompts were named before it."""
+def _read_files(
+    connection: Connection, arena: int, columns: LogColumns, numbers: VoterNumbers, named: tuple[int, int]
+) -> dict[str, Arrays]:
+    """The files of a segment with these events, whose voters all have a number.
 
-    arena: int
-    first: int
-    last: int
-    models: int
-    prompts: int
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentContent:
-    """The columns of each file of a segment, and how many models and prompts are named after it."""
-
-    files: dict[str, Arrays]
-    models: int
-    prompts: int
-
-
-def read_range(connection: Connection, wanted: SegmentRange) -> LogColumns:
-    """The events of a range; raises if one is missing."""
-    columns = read_columns(connection, wanted.arena, wanted.first - 1, wanted.last)
-    if not np.array_equal(columns.position, np.arange(wanted.first, wanted.last + 1)):
-        raise StoreFault(
-            f"the log has a gap between positions {wanted.first} and {wanted.last}: it is damaged; restore a backup"
-        )
-    return columns
-
-
-def read_content(
-    connection: Connection, wanted: SegmentRange, columns: LogColumns, numbers: VoterNumbers
-) -> SegmentContent:
-    """The files of a segment with these events, whose voters all have a number."""
-    models, prompts = columns.roster_size(wanted.models, wanted.prompts)
-    roster = read_roster_sync(connection, wanted.arena)
+    ``named``: how many models and prompts were named before it.
+    """
+    roster = read_roster_sync(connection, arena)
+    models, prompts = columns.roster_size(*named)
     exclusions = _exclusions(columns)
-    files = {
-        "events.parquet": _events(connection, wanted, columns, numbers),
-        "matchups.parquet": _matchups(connection, wanted, columns),
+    made = exclusions["exclusion"][exclusions["excluded"] == 1].tolist()
+    excluded = _read(connection, "archive_excluded_votes", {"arena": arena, "exclusions": made})
+    return {
+        "events.parquet": _events(connection, arena, columns, numbers),
+        "matchups.parquet": _matchups(connection, arena, columns),
         "policies.parquet": _policies(columns),
         "exclusions.parquet": exclusions,
-        "excluded_votes.parquet": _excluded_votes(connection, wanted, exclusions),
-        "models.parquet": _names("model", roster.models, wanted.models, models),
-        "prompts.parquet": _names("prompt", roster.prompts, wanted.prompts, prompts),
+        "excluded_votes.parquet": _transposed("excluded_votes.parquet", excluded),
+        "models.parquet": _transposed("models.parquet", list(enumerate(roster.models))[named[0] : models]),
+        "prompts.parquet": _transposed(
+            "prompts.parquet", list(enumerate(roster.prompts))[named[1] : prompts]
+        ),
     }
-    return SegmentContent(files, models, prompts)
 
 
-def _events(
-    connection: Connection, wanted: SegmentRange, columns: LogColumns, numbers: VoterNumbers
-) -> Arrays:
-    undone = read_undone_votes(connection, wanted.arena, wanted.first - 1, log_head(connection, wanted.arena))
+def _events(connection: Connection, arena: int, columns: LogColumns, numbers: VoterNumbers) -> Arrays:
+    first, last = int(columns.position[0]), int(columns.position[-1])
+    undone = read_undone_votes(connection, arena, first - 1, log_head(connection, arena))
     is_vote = columns.kind == LogKind.VOTE
     gone = np.isin(columns.position, np.fromiter(undone, dtype=np.int64))
-    values = {"arena": wanted.arena, "after": wanted.first - 1, "upto": wanted.last}
+    values = {"arena": arena, "after": first - 1, "upto": last}
     details = np.full((3, len(columns)), np.nan)
     for position, *stored in _read(connection, "archive_vote_details", values):
-        details[:, position - wanted.first] = [np.nan if value is None else value for value in stored]
+        details[:, position - first] = [np.nan if value is None else value for value in stored]
     return {
         **{
             name: getattr(columns, name) for name in SEGMENT_FILES["events.parquet"] if hasattr(columns, name)
@@ -387,18 +344,18 @@ def _events(
     }
 
 
-def _matchups(connection: Connection, wanted: SegmentRange, columns: LogColumns) -> Arrays:
+def _matchups(connection: Connection, arena: int, columns: LogColumns) -> Arrays:
     rows: list[Sequence[Any]] = []
     begun = np.isin(columns.kind, (LogKind.SERVED, LogKind.PREFETCHED))
     for source in range(len(SOURCES)):
         serials = columns.serial[begun & (columns.source == source)]
         if len(serials):
             span = {"first": int(serials.min()), "stop": int(serials.max()) + 1}
-            rows += _read(connection, "archive_matchups", {"arena": wanted.arena, "source": source, **span})
+            rows += _read(connection, "archive_matchups", {"arena": arena, "source": source, **span})
     if len(rows) != np.count_nonzero(begun):
         raise StoreFault(
-            f"events {wanted.first} to {wanted.last} serve {np.count_nonzero(begun)} matchups, but the table of "
-            f"matchups has {len(rows)}: the log is damaged; restore a backup"
+            f"events {columns.position[0]} to {columns.position[-1]} serve {np.count_nonzero(begun)} matchups, but the "
+            f"table of matchups has {len(rows)}: the log is damaged; restore a backup"
         )
     return _transposed("matchups.parquet", rows)
 
@@ -419,17 +376,6 @@ def _exclusions(columns: LogColumns) -> Arrays:
     return _transposed("exclusions.parquet", list(zip(positions, numbers, made, strict=True)))
 
 
-def _excluded_votes(connection: Connection, wanted: SegmentRange, exclusions: Arrays) -> Arrays:
-    made = exclusions["exclusion"][exclusions["excluded"] == 1].tolist()
-    values = {"arena": wanted.arena, "exclusions": made}
-    return _transposed("excluded_votes.parquet", _read(connection, "archive_excluded_votes", values))
-
-
-def _names(numbered: str, names: Sequence[str], start: int, stop: int) -> Arrays:
-    rows = list(enumerate(names))[start:stop]
-    return _transposed(f"{numbered}s.parquet", rows)
-
-
 def _read(connection: Connection, name: str, values: Mapping[str, object]) -> list[Sequence[Any]]:
     with translate_errors("read a segment of an arena's log"):
         text = find_statement_sync(connection, name, values)
@@ -437,7 +383,6 @@ def _read(connection: Connection, name: str, values: Mapping[str, object]) -> li
 
 
 def _transposed(file: str, rows: Sequence[Sequence[Any]]) -> Arrays:
-    """Rows as the columns of a file."""
     kinds = SEGMENT_FILES[file]
     types = {"text": object, "number": np.float64}
     return {
@@ -464,7 +409,10 @@ class VoterNumbers:
         numbers, taken = dict(self.numbers), set(self.numbers.values())
         for session in np.unique(sessions).tolist():
             if session != NO_SESSION and session not in numbers:
-                numbers[session] = _unused(taken)
+                while (voter := secrets.randbits(_VOTER_BITS)) in taken:
+                    pass
+                taken.add(voter)
+                numbers[session] = voter
         return VoterNumbers(self.numbering, numbers)
 
     def of(self, sessions: Ints) -> Ints:
@@ -499,10 +447,3 @@ def read_voter_numbers(path: Path) -> VoterNumbers:
     if len(named) != 1 or len(set(numbers.values())) != len(columns["voter"]):
         raise BadOption(f"{path}: not the numbers of one archive's voters, or damaged; restore a copy")
     return VoterNumbers(named.pop(), numbers)
-
-
-def _unused(taken: set[int]) -> int:
-    while (voter := secrets.randbits(_VOTER_BITS)) in taken:
-        pass
-    taken.add(voter)
-    return voter

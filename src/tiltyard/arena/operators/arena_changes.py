@@ -14,6 +14,7 @@ from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import (
     Arena,
     change_arena,
+    connect_to_arena,
     find_arena,
     find_model,
     find_prompt,
@@ -92,8 +93,7 @@ async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: 
 
 async def current_policy(pool: ConnectionPool, arena: str) -> Policy:
     """The current ranking policy."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         return method_from_dict(await read_policy(connection, found.arena))[0]
 
 
@@ -109,9 +109,9 @@ async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any
         Standing(old, (), ()).under(new)
         if new != old:
             batch.add(LogKind.POLICY, detail={**method, "policy": asdict(new)})
-            await write_audit_entry(
-                connection, actor, "change policy", _difference(old, new), arena=batch.arena
-            )
+            before, after = asdict(old), asdict(new)
+            changes = {name: [before[name], after[name]] for name in before if before[name] != after[name]}
+            await write_audit_entry(connection, actor, "change policy", changes, arena=batch.arena)
     return new
 
 
@@ -131,26 +131,24 @@ async def withdraw(
     once. Bytes that cannot be deleted now are deleted at the next withdrawal, or when this one is repeated.
     """
     validate_reason(reason)
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
-        number, _ = await find_prompt(connection, found.arena, prompt)
-        by = None if model is None else (await find_model(connection, found.arena, model))[0]
-        _check_stored(found)
-        seen = await find_open_matchups(connection, found.arena, number, by)
-        async with append_batch(connection, found.arena) as batch:
-            taken = await _take_down(connection, batch, number, by, seen)
-            if taken is not None:
-                responses, ended = taken
-                about = {
-                    "prompt": prompt,
-                    "model": model,
-                    "responses": len(responses),
-                    "reason": reason,
-                    "withdrawn": [False, True],
-                }
-                await write_audit_entry(connection, actor, "withdraw", about, arena=batch.arena)
+    async with _taking_down(pool, arena, prompt, model) as (connection, batch, number, by, seen):
+        taken = await _take_down(connection, batch, number, by, seen)
+        if taken is not None:
+            responses, ended = taken
+            about = {
+                "prompt": prompt,
+                "model": model,
+                "responses": len(responses),
+                "reason": reason,
+                "withdrawn": [False, True],
+            }
+            await write_audit_entry(connection, actor, "withdraw", about, arena=batch.arena)
     blobs.forget(() if taken is None else responses)
-    await _sweep(blobs)
+    try:
+        await blobs.sweep()
+    except StoreFault as error:
+        # The withdrawal remains in effect.
+        _LOG.warning("bytes of withdrawn responses were not removed yet; withdraw again to retry: %s", error)
     if taken is None:
         what = f"prompt {prompt!r}" if by is None else f"a live response of {model!r} to {prompt!r}"
         raise Conflict(f"there is no {what}; it was withdrawn already, or never existed")
@@ -164,19 +162,13 @@ async def hide(
 
     They are served no more, and open matchups that show them end at once. Their bytes stay: `show_again` undoes it.
     """
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
-        number, _ = await find_prompt(connection, found.arena, prompt)
-        by = None if model is None else (await find_model(connection, found.arena, model))[0]
-        _check_stored(found)
-        seen = await find_open_matchups(connection, found.arena, number, by)
-        async with append_batch(connection, found.arena) as batch:
-            responses = await withdraw_responses(connection, batch.arena, number, by, batch.now, hide=True)
-            if not responses:
-                raise Conflict(f"there is no response to {prompt!r} that could be hidden")
-            await _end_shown(connection, batch, number, responses, seen)
-            about = {"prompt": prompt, "model": model, "responses": len(responses), "hidden": [False, True]}
-            await write_audit_entry(connection, actor, "hide", about, arena=batch.arena)
+    async with _taking_down(pool, arena, prompt, model) as (connection, batch, number, by, seen):
+        responses = await _withdraw_responses(connection, batch, number, by, hide=True)
+        if not responses:
+            raise Conflict(f"there is no response to {prompt!r} that could be hidden")
+        await _end_shown(connection, batch, number, responses, seen)
+        about = {"prompt": prompt, "model": model, "responses": len(responses), "hidden": [False, True]}
+        await write_audit_entry(connection, actor, "hide", about, arena=batch.arena)
     blobs.forget(response for response, _ in responses)
     return len(responses)
 
@@ -188,7 +180,8 @@ async def show_again(
     async with _changing(pool, arena) as (connection, batch):
         number, withdrawn = await find_prompt(connection, batch.arena, prompt)
         by = None if model is None else (await find_model(connection, batch.arena, model))[0]
-        responses = [] if withdrawn else await show_responses(connection, batch.arena, number, by)
+        values = {"arena": batch.arena, "prompt": number, "model": by}
+        responses = [] if withdrawn else sorted(await fetch_rows(connection, "takedowns_show", values))
         if not responses:
             raise Conflict(
                 f"there is no hidden response to {prompt!r} that could be shown; it may have been replaced"
@@ -200,21 +193,25 @@ async def show_again(
     return len(responses)
 
 
-def _check_stored(arena: Arena) -> None:
-    """Raise `Conflict` for a live arena: its prompts are categories, and its responses stand for models."""
-    if arena.settings.is_live:
-        raise Conflict(
-            f"in the arena {arena.name} models answer live: there is no stored response to withdraw or hide; retire"
-            " the model, or erase what a voter wrote"
-        )
+@asynccontextmanager
+async def _taking_down(
+    pool: ConnectionPool, arena: str, prompt: str, model: str | None
+) -> AsyncIterator[tuple[Connection, LogBatch, int, int | None, SeenMatchups]]:
+    """A batch under the arena's lock; the numbers of the prompt and of the model; and matchups that were open before.
 
-
-async def _sweep(blobs: BlobStore) -> None:
-    """Delete unreferenced bytes. The withdrawal remains in effect even if this fails."""
-    try:
-        await blobs.sweep()
-    except StoreFault as error:
-        _LOG.warning("bytes of withdrawn responses were not removed yet; withdraw again to retry: %s", error)
+    Raise `Conflict` for a live arena: its prompts are categories, and its responses stand for models.
+    """
+    async with connect_to_arena(pool, arena) as (connection, found):
+        number, _ = await find_prompt(connection, found.arena, prompt)
+        by = None if model is None else (await find_model(connection, found.arena, model))[0]
+        if found.settings.is_live:
+            raise Conflict(
+                f"in the arena {found.name} models answer live: there is no stored response to withdraw or hide; retire"
+                " the model, or erase what a voter wrote"
+            )
+        seen = await find_open_matchups(connection, found.arena, number, by)
+        async with append_batch(connection, found.arena) as batch:
+            yield connection, batch, number, by, seen
 
 
 async def _take_down(
@@ -224,10 +221,12 @@ async def _take_down(
 
     Returns the numbers of the responses, and how many matchups expired.
     """
-    responses = await withdraw_responses(connection, batch.arena, prompt, model, batch.now)
-    hidden = await withdraw_hidden_responses(connection, batch.arena, prompt, model)
+    responses = await _withdraw_responses(connection, batch, prompt, model)
+    values = {"arena": batch.arena, "prompt": prompt, "model": model, "at": batch.now}
+    hidden = sorted(response for (response,) in await fetch_rows(connection, "takedowns_hidden", values))
     if model is None:
-        if not await withdraw_prompt_text(connection, batch.arena, prompt, batch.now):
+        # The text goes; name and hash stay.
+        if await fetch_row(connection, "takedowns_prompt", values) is None:
             return None
     elif not responses and not hidden:
         return None
@@ -258,8 +257,7 @@ async def _changing(
     pool: ConnectionPool, arena: str, *, live: bool = False
 ) -> AsyncIterator[tuple[Connection, LogBatch]]:
     """A batch under the arena's lock. With ``live``, not if the arena is archived or going to be deleted."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         if live:
             require_live(found)
         async with append_batch(connection, found.arena) as batch:
@@ -281,11 +279,6 @@ def apply_policy_changes(old: Policy, changed: Mapping[str, Any]) -> Policy:
         if known[name].kind is float:
             given[name] = float(value)
     return replace(old, **given)
-
-
-def _difference(old: Policy, new: Policy) -> dict[str, list[object]]:
-    before, after = asdict(old), asdict(new)
-    return {name: [before[name], after[name]] for name in before if before[name] != after[name]}
 
 
 #: People whom the first link of an arena lets in.
@@ -383,40 +376,15 @@ class SeenMatchups:
     matchups: tuple[tuple[int, int], ...]
 
 
-async def withdraw_responses(
-    connection: Connection, arena: int, prompt: int, model: int | None, at: datetime, *, hide: bool = False
+async def _withdraw_responses(
+    connection: Connection, batch: LogBatch, prompt: int, model: int | None, *, hide: bool = False
 ) -> list[tuple[int, int]]:
     """Withdraw the responses to a prompt, all or one model's; return their numbers and models.
 
     Those that are only hidden keep their bytes and can be shown again.
     """
-    values = {"arena": arena, "prompt": prompt, "model": model, "at": at, "hide": hide}
-    found = await fetch_rows(connection, "takedowns_responses", values)
-    return sorted((int(response), int(by)) for response, by in found)
-
-
-async def withdraw_hidden_responses(
-    connection: Connection, arena: int, prompt: int, model: int | None
-) -> list[int]:
-    """Withdraw hidden responses for good; return their numbers."""
-    values = {"arena": arena, "prompt": prompt, "model": model}
-    found = await fetch_rows(connection, "takedowns_hidden", values)
-    return sorted(int(response) for (response,) in found)
-
-
-async def show_responses(
-    connection: Connection, arena: int, prompt: int, model: int | None
-) -> list[tuple[int, int]]:
-    """Make hidden responses live again; return their numbers and models."""
-    values = {"arena": arena, "prompt": prompt, "model": model}
-    found = await fetch_rows(connection, "takedowns_show", values)
-    return sorted((int(response), int(by)) for response, by in found)
-
-
-async def withdraw_prompt_text(connection: Connection, arena: int, prompt: int, at: datetime) -> bool:
-    """Delete a prompt's text; its name and hash are kept. False if it was already withdrawn."""
-    values = {"arena": arena, "prompt": prompt, "at": at}
-    return await fetch_row(connection, "takedowns_prompt", values) is not None
+    values = {"arena": batch.arena, "prompt": prompt, "model": model, "at": batch.now, "hide": hide}
+    return sorted(await fetch_rows(connection, "takedowns_responses", values))
 
 
 async def find_open_matchups(

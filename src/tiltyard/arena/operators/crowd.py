@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.arena.accounts import validate_reason, write_audit_entry
-from tiltyard.arena.content.arenas import Arena, find_arena, read_log_head
+from tiltyard.arena.content.arenas import Arena, connect_to_arena, read_log_head
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.crowd_changes import FoundChange, explain_change, list_changes
 from tiltyard.arena.log.event_details import CrowdChangedDetail
@@ -21,7 +20,7 @@ from tiltyard.arena.log.votes import Ballots, VoteTally, limit_statement_time, r
 from tiltyard.arena.operators.exclusions import ExclusionEffect, compute_effects
 from tiltyard.arena.rating.crowd_watch import LatestVotes, read_grouped_votes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, group_flags
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
 
 #: Sessions that are named with a change.
 _SESSION_LIMIT = 1_000
@@ -34,25 +33,22 @@ async def read_crowd_changes(pool: ConnectionPool, arena: int) -> list[FoundChan
     """
     async with connect_from_pool(pool) as connection:
         changes = await list_changes(connection, arena)
-        return [
-            await _with_later_sessions(connection, arena, change) if change.explained is None else change
-            for change in changes
-        ]
-
-
-async def _with_later_sessions(connection: Connection, arena: int, change: FoundChange) -> FoundChange:
-    values = {
-        "arena": arena,
-        "after": change.detail["until"],
-        "model": change.model,
-        "rises": change.detail["shift"] > 0.0,
-        "limit": _SESSION_LIMIT,
-    }
-    with translate_errors("read the sessions behind a change of the crowd"):
-        rows = await fetch_rows(connection, "crowd_later_sessions", values)
-    sessions = list(dict.fromkeys([*change.detail["sessions"], *(session for (session,) in rows)]))
-    detail: CrowdChangedDetail = {**change.detail, "sessions": sessions[:_SESSION_LIMIT]}
-    return replace(change, detail=detail)
+        for k, change in enumerate(changes):
+            if change.explained is not None:
+                continue
+            values = {
+                "arena": arena,
+                "after": change.detail["until"],
+                "model": change.model,
+                "rises": change.detail["shift"] > 0.0,
+                "limit": _SESSION_LIMIT,
+            }
+            with translate_errors("read the sessions behind a change of the crowd"):
+                rows = await fetch_rows(connection, "crowd_later_sessions", values)
+            sessions = list(dict.fromkeys([*change.detail["sessions"], *(session for (session,) in rows)]))
+            detail: CrowdChangedDetail = {**change.detail, "sessions": sessions[:_SESSION_LIMIT]}
+            changes[k] = replace(change, detail=detail)
+        return changes
 
 
 async def explain_crowd_change(
@@ -63,18 +59,15 @@ async def explain_crowd_change(
     From there on the change no longer holds back the board, and votes before it are no evidence of another one.
     """
     reason = validate_reason(reason)
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
-        async with append_batch(connection, found.arena) as batch:
-            position = await explain_change(batch, change, reason)
-            about = {"change": change, "explained": [False, True], "reason": reason}
-            await write_audit_entry(
-                connection, actor, "explain a change of the crowd", about, arena=found.arena
-            )
+    async with (
+        connect_to_arena(pool, arena) as (connection, found),
+        append_batch(connection, found.arena) as batch,
+    ):
+        position = await explain_change(batch, change, reason)
+        about = {"change": change, "explained": [False, True], "reason": reason}
+        await write_audit_entry(connection, actor, "explain a change of the crowd", about, arena=found.arena)
     return position
 
-
-Ints = npt.NDArray[np.int64]
 
 _ALL_VOTES = VOTE_GROUPS.index("all")
 #: Seconds that a statement may take, and after which no further group is computed.
@@ -127,7 +120,6 @@ async def preview_groups(pool: ConnectionPool, arena: Arena) -> GroupPreviews | 
 
 
 def _compute_previews(ballots: Ballots, votes: LatestVotes, roster: Roster, position: int) -> GroupPreviews:
-    """The board without each group that has votes, and not all."""
     end = time.monotonic() + _COMPUTATION_SECONDS
     members, whole = group_flags(_groups_of(ballots, votes)), _tally(ballots)
     sizes = members.sum(axis=0)
@@ -142,27 +134,20 @@ def _compute_previews(ballots: Ballots, votes: LatestVotes, roster: Roster, posi
         if found and time.monotonic() > end:
             break
         effects = compute_effects(whole, _tally(ballots[members[:, group]]), roster)
-        first = _first([one.rank for one in effects], effects)
-        found.append(_preview(VOTE_GROUPS[group], int(sizes[group]), effects))
+        first = tuple(one.model for one in effects if one.rank == 1)
+        moved = [one for one in effects if one.climbs]
+        preview = GroupPreview(
+            group=VOTE_GROUPS[group],
+            votes=int(sizes[group]),
+            first=tuple(one.model for one in effects if one.rank_without == 1),
+            moved_most=max(moved, key=lambda one: abs(one.climbs or 0), default=None),
+            moved=sum(one.moves for one in effects),
+        )
+        found.append(preview)
     return GroupPreviews(len(ballots), position, first, tuple(found), len(listed) - len(found))
 
 
-def _preview(name: str, votes: int, effects: Sequence[ExclusionEffect]) -> GroupPreview:
-    moved = [one for one in effects if one.climbs]
-    return GroupPreview(
-        group=name,
-        votes=votes,
-        first=_first([one.rank_without for one in effects], effects),
-        moved_most=max(moved, key=lambda one: abs(one.climbs or 0), default=None),
-        moved=sum(one.moves for one in effects),
-    )
-
-
-def _first(ranks: Sequence[int | None], effects: Sequence[ExclusionEffect]) -> tuple[str, ...]:
-    return tuple(one.model for rank, one in zip(ranks, effects, strict=True) if rank == 1)
-
-
-def _groups_of(ballots: Ballots, votes: LatestVotes) -> Ints:
+def _groups_of(ballots: Ballots, votes: LatestVotes) -> npt.NDArray[np.int64]:
     """The groups of each vote as bits; 0 if it is not among the latest.
 
     A vote that waited counts from another position on: it is found by its voter and models.

@@ -12,7 +12,7 @@ import numpy as np
 
 from tiltyard.arena.accounts import validate_reason, write_audit_entry
 from tiltyard.arena.boards.filtered_boards import table_from_tally
-from tiltyard.arena.content.arenas import Arena, find_arena, read_log_head
+from tiltyard.arena.content.arenas import Arena, connect_to_arena, read_log_head
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.arena.log.rosters import Roster, read_roster
@@ -44,6 +44,16 @@ class VoteSelection:
     until: datetime | None = None
     source: int | None = None
 
+    def values(self) -> dict[str, object]:
+        """The selection as SQL parameters."""
+        return {
+            "source": self.source,
+            "sessions": None if self.sessions is None else list(self.sessions),
+            "matchups": None if self.matchups is None else list(self.matchups),
+            "since": self.since,
+            "until": self.until,
+        }
+
 
 @dataclass(slots=True)
 class ExclusionDraft:
@@ -56,17 +66,8 @@ class ExclusionDraft:
     votes: int = 0
 
     def chosen(self) -> dict[str, object]:
-        """The selection as SQL parameters."""
-        one = self.selection
-        return {
-            "arena": self.arena,
-            "exclusion": self.exclusion,
-            "source": one.source,
-            "sessions": None if one.sessions is None else list(one.sessions),
-            "matchups": None if one.matchups is None else list(one.matchups),
-            "since": one.since,
-            "until": one.until,
-        }
+        """The exclusion and its selection as SQL parameters."""
+        return {"arena": self.arena, "exclusion": self.exclusion, **self.selection.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +162,7 @@ async def read_selected_tally(
     excluded: bool = False,
 ) -> VoteTally:
     """Count the votes of selected sessions and matchups as of a position; with ``excluded``, excluded ones too."""
-    values = {
-        "arena": arena,
-        "source": source,
-        "sessions": None if selection.sessions is None else list(selection.sessions),
-        "matchups": None if selection.matchups is None else list(selection.matchups),
-        "upto": upto,
-        "excluded": excluded,
-    }
+    values = {**selection.values(), "arena": arena, "source": source, "upto": upto, "excluded": excluded}
     rows = await fetch_rows(connection, "exclusions_tally", values)
     return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, WRITTEN_TALLY_COLUMNS).T)
 
@@ -183,8 +177,7 @@ async def exclude(
     if selection == VoteSelection():
         raise InputError("no votes to exclude were selected; give sessions, matchups, a time or a source")
     validate_reason(reason)
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         draft = await draft_exclusion(connection, found.arena, selection, reason)
         async with append_batch(connection, found.arena) as batch:
             position = batch.head + 1
@@ -204,26 +197,27 @@ async def exclude(
 
 async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: str) -> int:
     """Restore the votes of an exclusion; return the position of the event."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
-        async with append_batch(connection, found.arena) as batch:
-            values = {"arena": found.arena, "exclusion": exclusion, "position": batch.head + 1}
-            row = await fetch_row(connection, "exclusions_find", values)
-            if row is None:
-                raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
-            restored, final, erased = row
-            if erased:
-                raise Conflict(
-                    f"exclusion {exclusion} has votes that their voter deleted; they cannot be restored"
-                )
-            if final:
-                raise Conflict(f"exclusion {exclusion} has the test votes of a draft, which are never rated")
-            if restored is not None:
-                raise Conflict(f"exclusion {exclusion} has already been restored")
-            await connection.execute(statement("exclusions_restore"), values)
-            position = batch.add(LogKind.RESTORE, detail={"exclusion": exclusion})
-            about = {"exclusion": exclusion, "excluded": [True, False]}
-            await write_audit_entry(connection, actor, "restore votes", about, arena=batch.arena)
+    async with (
+        connect_to_arena(pool, arena) as (connection, found),
+        append_batch(connection, found.arena) as batch,
+    ):
+        values = {"arena": found.arena, "exclusion": exclusion, "position": batch.head + 1}
+        row = await fetch_row(connection, "exclusions_find", values)
+        if row is None:
+            raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
+        restored, final, erased = row
+        if erased:
+            raise Conflict(
+                f"exclusion {exclusion} has votes that their voter deleted; they cannot be restored"
+            )
+        if final:
+            raise Conflict(f"exclusion {exclusion} has the test votes of a draft, which are never rated")
+        if restored is not None:
+            raise Conflict(f"exclusion {exclusion} has already been restored")
+        await connection.execute(statement("exclusions_restore"), values)
+        position = batch.add(LogKind.RESTORE, detail={"exclusion": exclusion})
+        about = {"exclusion": exclusion, "excluded": [True, False]}
+        await write_audit_entry(connection, actor, "restore votes", about, arena=batch.arena)
     return position
 
 
@@ -231,8 +225,7 @@ async def find_sessions_by_pseudonym(
     pool: ConnectionPool, keys: SecretKeys, arena: str, release: str, voters: Sequence[str]
 ) -> list[int]:
     """The sessions behind the pseudonyms of a release; `NotFound` names the unknown ones."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         rows = await fetch_rows(connection, "exclusions_sessions", {"arena": found.arena})
     known = {keys.pseudonym(release, session): session for (session,) in rows}
     unknown = [voter for voter in voters if voter not in known]
@@ -336,8 +329,14 @@ async def preview_exclusion(
 def compute_effects(whole: VoteTally, own: VoteTally, roster: Roster) -> tuple[ExclusionEffect, ...]:
     """The effect on every model that is rated with or without the votes, in the order with them."""
     prompts = dict(enumerate(roster.prompts))
-    before = _board_rows(whole, roster.models, prompts)
-    after = {row.model: row for row in _board_rows(subtract_tally(whole, own), roster.models, prompts)}
+
+    def board_rows(tally: VoteTally) -> tuple[Row, ...]:
+        if not len(tally):
+            return ()
+        return make_board(BradleyTerry()(table_from_tally(tally, roster.models, prompts)), None).rows
+
+    before = board_rows(whole)
+    after = {row.model: row for row in board_rows(subtract_tally(whole, own))}
     found = (_effect(row, after.get(row.model)) for row in before)
     return tuple(one for one in found if one.apart or one.rank is not None or one.rank_without is not None)
 
@@ -355,12 +354,6 @@ def subtract_tally(whole: VoteTally, own: VoteTally) -> VoteTally:
     left = whole.count.copy()
     left[np.searchsorted(keys, taken)] -= own.count
     return replace(whole, count=left)[left > 0]
-
-
-def _board_rows(tally: VoteTally, models: Sequence[str], prompts: Mapping[int, str]) -> tuple[Row, ...]:
-    if not len(tally):
-        return ()
-    return make_board(BradleyTerry()(table_from_tally(tally, models, prompts)), None).rows
 
 
 def _effect(row: Row, without: Row | None) -> ExclusionEffect:

@@ -12,12 +12,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Literal
 
-from tiltyard.arena.accounts import hash_password, hash_token, password_matches, write_audit_entry
+from tiltyard.arena.accounts import (
+    hash_password,
+    hash_token,
+    password_matches,
+    random_groups,
+    write_audit_entry,
+)
 from tiltyard.arena.content.answer_rows import validate_name
-from tiltyard.arena.content.arenas import Arena, find_arena, find_arena_by_number
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows
+from tiltyard.arena.content.arenas import Arena, connect_to_arena, find_arena, find_arena_by_number
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.errors import BadOption, Conflict, NotAdmitted, NotFound
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
@@ -41,8 +47,7 @@ _CODE_BYTES = 24
 #: A code is the number of a shard, a hyphen, and 32 characters.
 _MAX_CODE_CHARACTERS = 40
 _MIN_PASSCODE_CHARACTERS, _MAX_PASSCODE_CHARACTERS = 8, 200
-#: Letters and digits that are not mistaken for others; 14 of them have 69 bits.
-_PASSCODE_ALPHABET: Final = "abcdefghjkmnpqrstuvwxyz23456789"
+#: 14 characters have 69 bits.
 _PASSCODE_GROUP_CHARACTERS = (5, 4, 5)
 _PASSCODE_BATCH = "passcode"
 
@@ -129,7 +134,15 @@ async def add_invitations(
     added = []
     for one in terms:
         code = f"{shard}-{secrets.token_urlsafe(_CODE_BYTES)}"
-        made = await _add(connection, arena.arena, one, code=hash_token(code))
+        values = {
+            "arena": arena.arena,
+            "batch": one.batch,
+            "code": hash_token(code),
+            "passcode": None,
+            "uses": one.uses,
+            "life": one.life,
+        }
+        made = Invitation(*await fetch_one(connection, "invitations_add", values))
         about = {
             "invitation": made.invitation,
             "batch": made.batch,
@@ -146,13 +159,20 @@ async def set_passcode(
     pool: ConnectionPool, arena: str, passcode: str | None = None, *, actor: str
 ) -> tuple[str, Invitation]:
     """Set the passcode of an arena, a random one if none is given; the earlier one is revoked, with all it let in."""
-    shown = new_passcode() if passcode is None else _check_passcode(passcode)
+    shown = new_passcode() if passcode is None else passcode.strip()
+    if not _MIN_PASSCODE_CHARACTERS <= len(shown) <= _MAX_PASSCODE_CHARACTERS or not shown.isprintable():
+        raise BadOption(
+            f"the passcode has {len(shown)} characters; expected {_MIN_PASSCODE_CHARACTERS} to"
+            f" {_MAX_PASSCODE_CHARACTERS} printable ones"
+        )
     digest = await hash_password(shown)
     async with connect_from_pool(pool) as connection, connection.transaction():
         found = await find_arena(connection, arena)
         await connection.execute(statement("invitations_lock"), {"arena": found.arena})
         row = await fetch_row(connection, "invitations_revoke_passcode", {"arena": found.arena})
-        made = await _add(connection, found.arena, None, passcode=digest)
+        values = {"arena": found.arena, "batch": _PASSCODE_BATCH, "passcode": digest}
+        unlimited = {"code": None, "uses": None, "life": None}
+        made = Invitation(*await fetch_one(connection, "invitations_add", values | unlimited))
         about = {"invitation": [None if row is None else row[0], made.invitation]}
         await write_audit_entry(connection, actor, "set passcode", about, arena=found.arena)
     return shown, made
@@ -160,8 +180,7 @@ async def set_passcode(
 
 async def list_invitations(pool: ConnectionPool, arena: str) -> list[Invitation]:
     """All invitations of an arena, also those that were revoked, oldest first."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         rows = await fetch_rows(connection, "invitations_list", {"arena": found.arena})
         return [Invitation(*row) for row in rows]
 
@@ -225,15 +244,11 @@ async def use_invitation(
     if issued is None:
         state = offer.trouble or "used up"
         raise NotAdmitted(f"this invitation is {state}; ask whoever sent the link for another")
-    return EntryGrant(offer.invitation, issued, _use_number(offer.invitation, visit))
-
-
-def _use_number(invitation: int, visit: str | None) -> int:
-    """The number of one use. That of a visit stays the same when the button is pressed twice."""
     if visit is None:
-        return 1 + secrets.randbelow(2**63 - 1)
-    digest = hashlib.sha256(f"{invitation} {visit}".encode()).digest()
-    return 1 + int.from_bytes(digest[:16]) % (2**63 - 1)
+        return EntryGrant(offer.invitation, issued, 1 + secrets.randbelow(2**63 - 1))
+    # The number of a visit's use stays the same when the button is pressed twice.
+    digest = hashlib.sha256(f"{offer.invitation} {visit}".encode()).digest()
+    return EntryGrant(offer.invitation, issued, 1 + int.from_bytes(digest[:16]) % (2**63 - 1))
 
 
 async def use_passcode(pool: ConnectionPool, arena: Arena, passcode: str) -> EntryGrant:
@@ -254,10 +269,7 @@ async def use_passcode(pool: ConnectionPool, arena: Arena, passcode: str) -> Ent
 
 def new_passcode() -> str:
     """A random passcode, such as ``k7dmq-x2rp-hw94t``."""
-    return "-".join(
-        "".join(secrets.choice(_PASSCODE_ALPHABET) for _ in range(length))
-        for length in _PASSCODE_GROUP_CHARACTERS
-    )
+    return random_groups(_PASSCODE_GROUP_CHARACTERS)
 
 
 class LiveInvitations:
@@ -283,7 +295,8 @@ class LiveInvitations:
         A grant from before its invitation was made belongs to another one, of a database that was restored since.
         """
         known = self._known.get(arena)
-        if known is None or (grant.invitation not in known and _is_new(grant)):
+        is_new = time.time() - grant.issued < _NEW_GRANT_SECONDS
+        if known is None or (grant.invitation not in known and is_new):
             known = await self._reading(arena, lambda: self._read(arena))
         is_passcode, created = known.get(grant.invitation, (None, 0))
         return is_passcode is (entry == "passcode") and created <= grant.issued
@@ -294,34 +307,9 @@ class LiveInvitations:
             return self._known.put(arena, await _read_live(connection, arena), read_at=read_at)
 
 
-def _is_new(grant: EntryGrant) -> bool:
-    return time.time() - grant.issued < _NEW_GRANT_SECONDS
-
-
 async def _read_live(connection: Connection, arena: int) -> dict[int, tuple[bool, int]]:
     rows = await fetch_rows(connection, "invitations_live", {"arena": arena})
     return {number: (is_passcode, created) for number, is_passcode, created in rows}
-
-
-async def _add(
-    connection: Connection,
-    arena: int,
-    terms: InvitationTerms | None,
-    *,
-    code: bytes | None = None,
-    passcode: str | None = None,
-) -> Invitation:
-    values = {
-        "arena": arena,
-        "batch": _PASSCODE_BATCH if terms is None else terms.batch,
-        "code": code,
-        "passcode": passcode,
-        "uses": None if terms is None else terms.uses,
-        "life": None if terms is None else terms.life,
-    }
-    row: Sequence[Any] | None = await fetch_row(connection, "invitations_add", values)
-    assert row is not None
-    return Invitation(*row)
 
 
 async def _use(pool: ConnectionPool, invitation: int, visit: str | None = None) -> int | None:
@@ -329,16 +317,6 @@ async def _use(pool: ConnectionPool, invitation: int, visit: str | None = None) 
     async with connect_from_pool(pool) as connection:
         row = await fetch_row(connection, "invitations_use", values)
         return None if row is None else int(row[0])
-
-
-def _check_passcode(passcode: str) -> str:
-    kept = passcode.strip()
-    if not _MIN_PASSCODE_CHARACTERS <= len(kept) <= _MAX_PASSCODE_CHARACTERS or not kept.isprintable():
-        raise BadOption(
-            f"the passcode has {len(kept)} characters; expected {_MIN_PASSCODE_CHARACTERS} to"
-            f" {_MAX_PASSCODE_CHARACTERS} printable ones"
-        )
-    return kept
 
 
 def _unknown_link_error() -> NotAdmitted:

@@ -34,7 +34,6 @@ JOB_PLANS: Mapping[str, JobPlan] = {
 #: A job not started this long after it was due is late, and so is a report this long after its week.
 _LATE_START_DURATION = timedelta(minutes=15)
 _LATE_REPORT_DURATION = timedelta(hours=3)
-_WEEK_DURATION = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +103,6 @@ def last_whole_week(moment: datetime, timezone: str) -> tuple[datetime, datetime
     today = moment.astimezone(zone).date()
     monday = today - timedelta(days=today.weekday())
     first, last = (
-        datetime(day.year, day.month, day.day, tzinfo=zone) for day in (monday - _WEEK_DURATION, monday)
+        datetime(day.year, day.month, day.day, tzinfo=zone) for day in (monday - timedelta(weeks=1), monday)
     )
     return first.astimezone(UTC), last.astimezone(UTC)

@@ -11,11 +11,7 @@ from tiltyard.arena.boards.weekly_reports import ReportSummary, list_reports
 from tiltyard.arena.content.arenas import Arena, find_arena, list_arenas
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.operators.exclusions import ExclusionDetails, list_exclusions, read_exclusion_details
-from tiltyard.arena.operators.job_status import (
-    ScheduledJob,
-    list_jobs,
-    report_is_late,
-)
+from tiltyard.arena.operators.job_status import ScheduledJob, list_jobs, report_is_late
 from tiltyard.arena.operators.voters import VoteRemark, read_remarks
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import NotFound
@@ -45,7 +41,6 @@ class DailyVotes:
 
 
 async def _read_pending_work(connection: Connection) -> dict[str, PendingWork]:
-    """The pending work of all arenas, by name."""
     rows = await fetch_rows(connection, "overviews_arenas", {})
     return {name: PendingWork(complaints, board_at) for name, complaints, board_at in rows}
 
@@ -60,8 +55,7 @@ async def read_lag_by_arena(connection: Connection, only: int | None = None) -> 
     }
 
 
-async def read_judges(connection: Connection, sessions: Collection[int]) -> dict[int, str]:
-    """The names of the tokens of those sessions that belong to judges, by session."""
+async def _read_judges(connection: Connection, sessions: Collection[int]) -> dict[int, str]:
     rows = await fetch_rows(connection, "overviews_judges", {"sessions": list(sessions)})
     return {int(session): str(name) for session, name in rows}
 
@@ -138,13 +132,13 @@ async def read_excluded_votes(pool: ConnectionPool, arena: Arena) -> ExcludedVot
         exclusions = await list_exclusions(connection, arena.arena)
         whose = await read_exclusion_details(connection, arena.arena)
         sessions = {each for one in whose.values() for each in one.sessions}
-        return ExcludedVotes(exclusions, whose, await read_judges(connection, sessions))
+        return ExcludedVotes(exclusions, whose, await _read_judges(connection, sessions))
 
 
 async def read_judge_names(pool: ConnectionPool, sessions: Collection[int]) -> dict[int, str]:
-    """The names of the tokens of those sessions that belong to judges."""
+    """The names of the tokens of those sessions that belong to judges, by session."""
     async with connect_from_pool(pool) as connection:
-        return await read_judges(connection, sessions)
+        return await _read_judges(connection, sessions)
 
 
 async def read_audit_entries(
@@ -152,8 +146,12 @@ async def read_audit_entries(
 ) -> list[AuditEntry]:
     """A page of an arena's audit log, newest first."""
     async with connect_from_pool(pool) as connection:
-        number = (await find_arena(connection, arena)).arena
-        return await read_audit(connection, number, before=before, limit=limit)
+        values = {
+            "arena": (await find_arena(connection, arena)).arena,
+            "before": _AUDIT_ENTRY_LIMIT if before is None else before,
+            "limit": limit,
+        }
+        return [AuditEntry(*row) for row in await fetch_rows(connection, "oversight_audit", values)]
 
 
 async def read_filtered_audit(
@@ -175,7 +173,8 @@ async def read_complaints(
     """Complaints of voters, oldest first; with ``settled``, the settled ones too."""
     async with connect_from_pool(pool) as connection:
         number = (await find_arena(connection, arena)).arena
-        return await list_complaints(connection, number, after=after, limit=limit, settled=settled)
+        values = {"arena": number, "after": after, "limit": limit, "all": settled}
+        return [Complaint(*row) for row in await fetch_rows(connection, "oversight_complaints", values)]
 
 
 async def settle(pool: ConnectionPool, arena: str, complaint: int, *, actor: str) -> None:
@@ -197,26 +196,7 @@ async def read_voters_remarks(
     """Remarks on votes, newest first; and the names of judges among the voters."""
     async with connect_from_pool(pool) as connection:
         remarks = await read_remarks(connection, arena.arena, limit=limit, offset=offset)
-        return remarks, await read_judges(connection, [one.session for one in remarks])
-
-
-async def read_audit(
-    connection: Connection, arena: int, *, before: int | None = None, limit: int = 100
-) -> list[AuditEntry]:
-    """A page of an arena's audit log, newest first."""
-    first = _AUDIT_ENTRY_LIMIT if before is None else before
-    values = {"arena": arena, "before": first, "limit": limit}
-    rows = await fetch_rows(connection, "oversight_audit", values)
-    return [AuditEntry(*row) for row in rows]
-
-
-async def list_complaints(
-    connection: Connection, arena: int, *, after: int = 0, limit: int = 100, settled: bool = False
-) -> list[Complaint]:
-    """Complaints, oldest first; with ``settled`` the settled ones too."""
-    values = {"arena": arena, "after": after, "limit": limit, "all": settled}
-    rows = await fetch_rows(connection, "oversight_complaints", values)
-    return [Complaint(*row) for row in rows]
+        return remarks, await _read_judges(connection, [one.session for one in remarks])
 
 
 async def note_export(

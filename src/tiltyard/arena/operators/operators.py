@@ -6,7 +6,7 @@ an owner who can sign in."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -89,9 +89,15 @@ def check_role(role: str) -> OperatorRole:
 async def list_operators(pool: ConnectionPool, arena: str | None = None) -> list[OperatorRecord]:
     """All operators by name or, of one arena, those with a role there."""
     async with connect_from_pool(pool) as connection:
-        number = None if arena is None else (await find_arena(connection, arena)).arena
+        number = await _arena_number(connection, arena)
         rows = await fetch_rows(connection, "people_list", {"arena": number})
-        return [_record(row) for row in rows]
+        return [_record(*row) for row in rows]
+
+
+def _record(*row: Any) -> OperatorRecord:
+    operator, name, created_at, second_factor, issuer, sessions, last_seen_at, roles = row
+    grants = OperatorGrants.of(roles)
+    return OperatorRecord(operator, name, created_at, second_factor, issuer, sessions, last_seen_at, grants)
 
 
 async def find_operator_number(pool: ConnectionPool, name: str) -> int:
@@ -116,7 +122,7 @@ async def invite_operator(
     code, granted = secrets.token_urlsafe(32), check_role(role)
     async with connect_from_pool(pool) as connection, connection.transaction():
         await connection.execute(statement("lock_operators"))
-        number = None if arena is None else (await find_arena(connection, arena)).arena
+        number = await _arena_number(connection, arena)
         values = {
             "token": hash_token(code),
             "life": terms.life,
@@ -144,7 +150,7 @@ async def list_operator_invitations(
 ) -> list[OperatorInvitation]:
     """Invitations of operators that can be used, oldest first: all, or to one arena."""
     async with connect_from_pool(pool) as connection:
-        number = None if arena is None else (await find_arena(connection, arena)).arena
+        number = await _arena_number(connection, arena)
         rows = await fetch_rows(connection, "people_invitations", {"arena": number})
         return [OperatorInvitation(*row) for row in rows]
 
@@ -154,7 +160,7 @@ async def revoke_operator_invitation(
 ) -> None:
     """Revoke an invitation of an operator that was not used; with an arena, only one to it."""
     async with connect_from_pool(pool) as connection, connection.transaction():
-        number = None if arena is None else (await find_arena(connection, arena)).arena
+        number = await _arena_number(connection, arena)
         values = {"link": link, "arena": number}
         row = await fetch_row(connection, "people_revoke_invitation", values)
         if row is None:
@@ -172,7 +178,7 @@ async def set_operator_role(
     """
     granted = None if role is None else check_role(role)
     async with connect_from_pool(pool) as connection, connection.transaction():
-        number = None if arena is None else (await find_arena(connection, arena)).arena
+        number = await _arena_number(connection, arena)
         operator = await _lock_operator(connection, name)
         await _change_role(connection, operator, granted, number, actor=actor, name=name)
         await _check_owner_left(connection, name)
@@ -190,9 +196,10 @@ async def remove_operator(pool: ConnectionPool, name: str, *, actor: str) -> Non
         await connection.execute(statement("people_close_links"), values)
         await connection.execute(statement("people_remove"), values)
         await _check_owner_left(connection, name)
+        roles = {"installation" if arena is None else f"arena {arena}": role for arena, role in held.items()}
         about = {
             "operator": name,
-            "roles": [_shown_roles(held), {}],
+            "roles": [roles, {}],
             "sessions": [len(ended), 0],
             "tokens": [len(revoked), 0],
         }
@@ -242,7 +249,11 @@ async def sign_in_identity(
         async with connection.transaction():
             await connection.execute(statement("lock_operators"))
             operator, name = await _identity_operator(connection, identity, has_roles=bool(roles))
-            wanted = await _known_arenas(connection, roles)
+            names = [arena for arena in roles if arena is not None]
+            rows = await fetch_rows(connection, "people_arenas", {"names": names})
+            wanted: dict[int | None, OperatorRole] = {number: roles[arena] for number, arena in rows}
+            if None in roles:
+                wanted[None] = roles[None]
             if operator is not None:
                 held = await _read_roles(connection, operator)
                 for arena in {*held, *wanted}:
@@ -274,16 +285,8 @@ async def _identity_operator(
     raise Conflict(f"too many operators are called {name!r}")
 
 
-async def _known_arenas(
-    connection: Connection, roles: Mapping[str | None, OperatorRole]
-) -> dict[int | None, OperatorRole]:
-    """Roles by the numbers of arenas, of those that exist."""
-    names = [arena for arena in roles if arena is not None]
-    rows = await fetch_rows(connection, "people_arenas", {"names": names})
-    found: dict[int | None, OperatorRole] = {number: roles[name] for number, name in rows}
-    if None in roles:
-        found[None] = roles[None]
-    return found
+async def _arena_number(connection: Connection, arena: str | None) -> int | None:
+    return None if arena is None else (await find_arena(connection, arena)).arena
 
 
 async def _lock_operator(connection: Connection, name: str) -> int:
@@ -330,16 +333,6 @@ async def _check_owner_left(connection: Connection, name: str) -> None:
             f"{name} is the last owner of the installation; make somebody else an owner first:"
             " tiltyard arena operator role NAME owner"
         )
-
-
-def _record(row: Sequence[Any]) -> OperatorRecord:
-    operator, name, created_at, second_factor, issuer, sessions, last_seen_at, roles = row
-    grants = OperatorGrants.of(roles)
-    return OperatorRecord(operator, name, created_at, second_factor, issuer, sessions, last_seen_at, grants)
-
-
-def _shown_roles(held: Mapping[int | None, OperatorRole]) -> dict[str, str]:
-    return {"installation" if arena is None else f"arena {arena}": role for arena, role in held.items()}
 
 
 @dataclass(frozen=True, slots=True)

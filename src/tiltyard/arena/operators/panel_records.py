@@ -19,7 +19,7 @@ import numpy as np
 
 from tiltyard.arena.accounts import validate_reason, write_audit_entry
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.log.buckets import fetch_rows, find_statement
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.operators.panels import ExpertPanel, PanelRater, find_panel
 from tiltyard.core.battles import Battle, Kind, Outcome, Table
@@ -34,7 +34,7 @@ from tiltyard.core.judging.diagnostics.rater_agreement import (
 from tiltyard.core.judging.panel_assignment import PanelTask
 from tiltyard.errors import Closed, NotFound
 from tiltyard.files.parquet_tables import write_row_table
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 
@@ -169,40 +169,28 @@ async def read_panel(pool: ConnectionPool, arena: str, name: str) -> PanelRecord
     """Read a panel and everything that its raters said."""
     async with connect_from_pool(pool) as connection:
         panel, raters = await find_panel(connection, await find_arena(connection, arena), name)
+        values = {"arena": panel.arena, "panel": panel.panel}
         with translate_errors("read an expert panel"):
-            return PanelRecord(
-                panel,
-                raters,
-                await _read_items(connection, panel.panel),
-                await _read_tasks(connection, panel.panel),
-                await _read_votes(connection, panel),
-            )
-
-
-async def _read_items(connection: Connection, panel: int) -> tuple[PanelItemRecord, ...]:
-    rows = await fetch_rows(connection, "panels_items", {"panel": panel})
-    return tuple(_item_record(*row) for row in rows)
+            items = await fetch_rows(connection, "panels_items", values)
+            tasks = await fetch_rows(connection, "panels_tasks", values)
+            rows = await fetch_rows(connection, "panels_votes", values)
+    votes: dict[tuple[int, int], PanelVote] = {}
+    for item, rater, kind, straight, outcome, at, blind, tags, comment in rows:
+        value = _value_of(Kind(outcome), straight=straight) if kind == LogKind.VOTE else None
+        votes[item, rater] = PanelVote(item, rater, value, at, blind, tuple(tags), comment)
+    return PanelRecord(
+        panel,
+        raters,
+        tuple(_item_record(*row) for row in items),
+        tuple(PanelTask(*row) for row in tasks),
+        votes,
+    )
 
 
 def _item_record(*row: Any) -> PanelItemRecord:
     item, prompt_number, prompt, category, model_a, model_b, verdict, *said = row
     adjudication = None if verdict is None else Adjudication(RaterValue(verdict), *said)
     return PanelItemRecord(item, prompt_number, prompt, category, model_a, model_b, adjudication)
-
-
-async def _read_tasks(connection: Connection, panel: int) -> tuple[PanelTask, ...]:
-    rows = await fetch_rows(connection, "panels_tasks", {"panel": panel})
-    return tuple(PanelTask(*row) for row in rows)
-
-
-async def _read_votes(connection: Connection, panel: ExpertPanel) -> dict[tuple[int, int], PanelVote]:
-    values = {"arena": panel.arena, "panel": panel.panel}
-    rows = await connection.execute(await find_statement(connection, "panels_votes", values), values)
-    votes: dict[tuple[int, int], PanelVote] = {}
-    for item, rater, kind, straight, outcome, at, blind, tags, comment in await rows.fetchall():
-        value = _value_of(Kind(outcome), straight=straight) if kind == LogKind.VOTE else None
-        votes[item, rater] = PanelVote(item, rater, value, at, blind, tuple(tags), comment)
-    return votes
 
 
 def _value_of(kind: Kind, *, straight: bool) -> RaterValue:
@@ -235,17 +223,8 @@ def agreement_rows(record: PanelRecord, scale: AgreementScale = AgreementScale.N
     """Agreement of all raters on all items, then by rater, category and model; of blind votes, as in ratings."""
     items = {one.item: one for one in record.items}
     cast = [vote for vote in record.cast() if vote.blind]
-    votes = RaterVotes(
-        *(
-            np.array(column, dtype=np.int64)
-            for column in (
-                [vote.item for vote in cast],
-                [items[vote.item].prompt_number for vote in cast],
-                [vote.rater for vote in cast],
-                [vote.value for vote in cast],
-            )
-        )
-    )
+    said = [(vote.item, items[vote.item].prompt_number, vote.rater, vote.value) for vote in cast]
+    votes = RaterVotes(*np.array(said, dtype=np.int64).reshape(-1, 4).T)
     rows = [AgreementRow("all", "", rater_agreement(votes, scale=scale))]
     rows += [
         AgreementRow("rater", rater.name, rater_agreement(votes, rater=rater.rater, scale=scale))
@@ -255,13 +234,13 @@ def agreement_rows(record: PanelRecord, scale: AgreementScale = AgreementScale.N
     models = sorted({name for one in record.items for name in (one.model_a, one.model_b)})
     parts = [("category", name) for name in categories] + [("model", name) for name in models]
     for scope, name in parts:
-        mask = np.array([name in _names_of(items[vote.item], scope) for vote in cast], dtype=bool)
+        own = (items[vote.item] for vote in cast)
+        found = [
+            name == one.category if scope == "category" else name in (one.model_a, one.model_b) for one in own
+        ]
+        mask = np.array(found, dtype=bool)
         rows.append(AgreementRow(scope, name, rater_agreement(votes.where(mask), scale=scale)))
     return rows
-
-
-def _names_of(item: PanelItemRecord, scope: str) -> tuple[str | None, ...]:
-    return (item.category,) if scope == "category" else (item.model_a, item.model_b)
 
 
 def find_disagreements(record: PanelRecord) -> list[tuple[PanelItemRecord, list[PanelVote]]]:
@@ -283,19 +262,12 @@ def panel_board(record: PanelRecord) -> Board | None:
     ``None`` while it is open, because whoever may stop when the board pleases needs wider ranges; and without a vote
     that rates skill. Votes that are not blind are in no rating.
     """
-    battles = list(_battles(record)) if record.panel.closed_at is not None else []
-    if all(battle.winner is Outcome.BOTH_BAD for battle in battles):
-        return None
-    return rate_table(Table.from_battles(battles), RateSettings()).board
-
-
-def _battles(record: PanelRecord) -> Iterator[Battle]:
-    items = {one.item: one for one in record.items}
-    for vote in record.cast():
+    items, battles = {one.item: one for one in record.items}, []
+    for vote in record.cast() if record.panel.closed_at is not None else ():
         item = items[vote.item]
         assert vote.value is not None
         if vote.blind:
-            yield Battle(
+            battle = Battle(
                 model_a=item.model_a,
                 model_b=item.model_b,
                 winner=Outcome(VALUE_WORDS[vote.value]),
@@ -303,6 +275,10 @@ def _battles(record: PanelRecord) -> Iterator[Battle]:
                 category=item.category,
                 voter=f"rater {vote.rater}",
             )
+            battles.append(battle)
+    if all(battle.winner is Outcome.BOTH_BAD for battle in battles):
+        return None
+    return rate_table(Table.from_battles(battles), RateSettings()).board
 
 
 def panel_table(record: PanelRecord) -> list[dict[str, object]]:

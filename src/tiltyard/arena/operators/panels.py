@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from tiltyard.arena.accounts import new_session_number, write_audit_entry
 from tiltyard.arena.content.answer_rows import validate_name
-from tiltyard.arena.content.arenas import Arena, change_arena, find_arena, list_models
+from tiltyard.arena.content.arenas import Arena, change_arena, connect_to_arena, list_models
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.log.event_details import PanelDetail
 from tiltyard.arena.log.event_log import LogKind, append_batch
@@ -106,8 +106,7 @@ async def open_panel(
 ) -> OpenedPanel:
     """Open a panel: assign its items, make the links, and let the arena reveal no names while it is open."""
     seed = secrets.randbelow(_SEED_LIMIT) if terms.seed is None else terms.seed
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         _check_entry(found)
         async with append_batch(connection, found.arena) as batch:
             if await _find(connection, found.arena, terms.name) is not None:
@@ -148,8 +147,7 @@ async def open_panel(
 
 async def close_panel(pool: ConnectionPool, arena: str, name: str, *, actor: str) -> ExpertPanel:
     """Close a panel for good: nobody votes in it any more, and its figures are final."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         async with append_batch(connection, found.arena) as batch:
             panel = await _require(connection, found, name)
             if panel.closed_at is not None:
@@ -158,26 +156,19 @@ async def close_panel(pool: ConnectionPool, arena: str, name: str, *, actor: str
             await connection.execute(statement("panels_close"), values)
             batch.add(LogKind.PANEL_CLOSED, detail={"panel": panel.panel})
             about = {"panel": name, "closed_at": [None, batch.now.isoformat(timespec="seconds")]}
-            before = await _restore_reveal(connection, found, panel)
-            if before is not None:
-                about["reveal"] = ["never", before]
+            # Names are told as before the panel, unless another one is open.
+            row = await fetch_row(connection, "panels_reveal_after", {"panel": panel.panel})
+            if row is not None and found.settings.reveal == "never" != row[0]:
+                settings = replace(found.settings, reveal=row[0])
+                await change_arena(connection, found.arena, found.title, settings)
+                about["reveal"] = ["never", row[0]]
             await write_audit_entry(connection, actor, "close panel", about, arena=found.arena)
         return await _require(connection, found, name)
 
 
-async def _restore_reveal(connection: Connection, arena: Arena, panel: ExpertPanel) -> str | None:
-    """Let names be told as before the panel, unless another one is open; return how, if that is a change."""
-    row = await fetch_row(connection, "panels_reveal_after", {"panel": panel.panel})
-    if row is None or arena.settings.reveal != "never" or row[0] == "never":
-        return None
-    await change_arena(connection, arena.arena, arena.title, replace(arena.settings, reveal=row[0]))
-    return str(row[0])
-
-
 async def list_panels(pool: ConnectionPool, arena: str) -> list[ExpertPanel]:
     """All panels of an arena, oldest first."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         with translate_errors("read expert panels"):
             rows = await fetch_rows(connection, "panels_list", {"arena": found.arena, "name": None})
             return [ExpertPanel(*row) for row in rows]
@@ -224,7 +215,6 @@ def _check_entry(arena: Arena) -> None:
 async def _answered_prompts(
     connection: Connection, arena: Arena, terms: PanelTerms
 ) -> dict[int, frozenset[int]]:
-    """The enabled models that answered each of the panel's prompts."""
     with translate_errors("read prompts"):
         values = {"arena": arena.arena}
         prompts = await fetch_rows(connection, "panels_prompts", values)
@@ -287,29 +277,14 @@ async def _store_assignment(
     items: Sequence[PanelItem],
     tasks: Sequence[PanelTask],
 ) -> None:
-    values: dict[str, object] = {
-        "panel": panel,
-        "rater": [one.rater for one in raters],
-        "name": [one.name for one in raters],
-        "session": [one.session for one in raters],
-        "invitation": [one.invitation for one in raters],
-    }
-    await connection.execute(statement("panels_add_raters"), values)
-    values = {
-        "panel": panel,
-        "prompt": [one.prompt for one in items],
-        "one": [one.one for one in items],
-        "other": [one.other for one in items],
-    }
-    await connection.execute(statement("panels_add_items"), values)
-    values = {
-        "panel": panel,
-        "item": [one.item for one in tasks],
-        "rater": [one.rater for one in tasks],
-        "place": [one.place for one in tasks],
-        "exchanged": [one.exchanged for one in tasks],
-    }
-    await connection.execute(statement("panels_add_tasks"), values)
+    parts: tuple[tuple[str, Sequence[object], tuple[str, ...]], ...] = (
+        ("panels_add_raters", raters, ("rater", "name", "session", "invitation")),
+        ("panels_add_items", items, ("prompt", "one", "other")),
+        ("panels_add_tasks", tasks, ("item", "rater", "place", "exchanged")),
+    )
+    for name, rows, columns in parts:
+        values = {column: [getattr(one, column) for one in rows] for column in columns}
+        await connection.execute(statement(name), {"panel": panel, **values})
 
 
 async def _find(connection: Connection, arena: int, name: str) -> ExpertPanel | None:

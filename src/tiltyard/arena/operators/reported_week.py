@@ -7,7 +7,6 @@ checkpoint that it can use it reads the whole log, with the same result.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -39,7 +38,7 @@ from tiltyard.arena.rating.rater_progress import (
     read_exclusion_changes,
     read_undone_votes,
 )
-from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.core.policy.state.events import Event
 from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings, method_from_dict
 from tiltyard.core.policy.state.vote_log import VoteLog
@@ -48,8 +47,6 @@ from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
 from tiltyard.core.policy.validity.report import report_on_span
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class ReportSums:
     explored: VoteLog = field(default_factory=VoteLog)
 
 
-def read_report_sums(connection: Connection, arena: int, since: datetime) -> ReportSums | None:
+def _read_report_sums(connection: Connection, arena: int, since: datetime) -> ReportSums | None:
     """What the last report has kept, for one that begins at ``since`` or later; ``None`` if there is nothing."""
     with translate_errors("read the sums of the last report"):
         row = connection.execute(statement("report_sums_find"), {"arena": arena, "since": since}).fetchone()
@@ -72,41 +69,13 @@ def read_report_sums(connection: Connection, arena: int, since: datetime) -> Rep
     return ReportSums(generation, position, VoteLog.of(decode_state(bytes(explored))[0]))
 
 
-def keep_report_sums(connection: Connection, arena: int, until: datetime, sums: ReportSums) -> None:
-    """Keep the sums of a report that ends before ``until``, for the next one."""
-    values = {
-        "arena": arena,
-        "until": until,
-        "generation": sums.generation,
-        "position": sums.position,
-        "explored": encode_state(sums.explored.columns(), {}),
-    }
-    with translate_errors("keep the sums of a report"):
-        connection.execute(statement("report_sums_keep"), values)
-
-
-def find_position(connection: Connection, arena: int, after: int, at: datetime) -> int | None:
+def _find_position(connection: Connection, arena: int, after: int, at: datetime) -> int | None:
     """The position of the first event after ``after`` that happened at ``at`` or later; ``None`` if there is none."""
     values = {"arena": arena, "after": after, "at": at}
     with translate_errors("read an arena's log"):
         text = find_statement_sync(connection, "reports_position_at", values)
         row = connection.execute(text, values).fetchone()
     return None if row is None else int(row[0])
-
-
-def serials_of_lane(connection: Connection, arena: int, lane: Lane, serials: range) -> Ints:
-    """Those serials of a range that are people's matchups which a lane chose."""
-    values = {
-        "arena": arena,
-        "source": HUMAN,
-        "lane": int(lane),
-        "first": serials.start,
-        "stop": serials.stop,
-    }
-    with translate_errors("read an arena's matchups"):
-        text = find_statement_sync(connection, "reports_lane", values)
-        rows = connection.execute(text, values).fetchall()
-    return np.array([serial for (serial,) in rows], dtype=np.int64)
 
 
 _VERSION = 2
@@ -144,7 +113,15 @@ def report_arena(connection: Connection, arena: ReportableArena, since: datetime
     }
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     made = add_report(connection, arena.arena, since, until, log.end, text.encode())
-    keep_report_sums(connection, arena.arena, until, log.sums)
+    kept = {
+        "arena": arena.arena,
+        "until": until,
+        "generation": log.sums.generation,
+        "position": log.sums.position,
+        "explored": encode_state(log.sums.explored.columns(), {}),
+    }
+    with translate_errors("keep the sums of a report"):
+        connection.execute(statement("report_sums_keep"), kept)
     return made
 
 
@@ -159,14 +136,14 @@ class _ReportedLog:
         self._generation = len(changes)
         active = active_exclusions(changes, self._generation)
         self._excluded = read_excluded_votes(connection, arena.arena, active)[HUMAN]
-        kept = read_report_sums(connection, arena.arena, since)
+        kept = _read_report_sums(connection, arena.arena, since)
         if kept is not None and not has_same_votes(
             connection, arena.arena, changes, (kept.generation, self._generation), kept.position
         ):
             kept = None
         kept = ReportSums(self._generation) if kept is None else kept
-        first = find_position(connection, arena.arena, kept.position, since)
-        stop = find_position(connection, arena.arena, kept.position, until)
+        first = _find_position(connection, arena.arena, kept.position, since)
+        stop = _find_position(connection, arena.arena, kept.position, until)
         #: The last positions before the span, and of it.
         self.end = arena.horizon if stop is None else stop - 1
         self.before = self.end if first is None else min(first - 1, self.end)
@@ -175,7 +152,13 @@ class _ReportedLog:
         self._undone = read_undone_votes(connection, arena.arena, min(kept.position, self.before), head)
         self.columns = read_columns(connection, arena.arena, self.before, self.end).without(self._undone)
         self.events = self.columns.events(HUMAN, self._excluded)
-        self.sums = self._explored(kept)
+        for start in range(kept.position, self.before, _CHUNK_ROWS):
+            stop = min(start + _CHUNK_ROWS, self.before)
+            self._explore(
+                read_columns(connection, arena.arena, start, stop).without(self._undone), kept.explored
+            )
+        self._explore(self.columns, kept.explored)
+        self.sums = ReportSums(self._generation, self.end, kept.explored)
 
     def fold_before(self, policy: Policy, settings: RaterSettings) -> ArenaFold:
         """The fold of everything before the span, with room for all models and prompts of the span, under a policy."""
@@ -199,26 +182,18 @@ class _ReportedLog:
             return served
         return relaxed_serials(self._connection, self._arena, HUMAN, _range_of(served))
 
-    def _explored(self, kept: ReportSums) -> ReportSums:
-        explored = kept.explored
-        for columns in self._pieces(kept.position):
-            votes = self._votes_of_lane(columns.events(HUMAN, self._excluded))
-            explored.add_many(votes.a, votes.b, votes.compared_on, votes.session, votes.kind)
-        return ReportSums(self._generation, self.end, explored)
-
-    def _pieces(self, after: int) -> Iterator[LogColumns]:
-        """The log after a position, up to the end of the span."""
-        for start in range(after, self.before, _CHUNK_ROWS):
-            stop = min(start + _CHUNK_ROWS, self.before)
-            yield read_columns(self._connection, self._arena, start, stop).without(self._undone)
-        yield self.columns
-
-    def _votes_of_lane(self, events: Events) -> Events:
+    def _explore(self, columns: LogColumns, explored: VoteLog) -> None:
+        """Add the votes on matchups that the exploration lane chose."""
+        events = columns.events(HUMAN, self._excluded)
         votes = events[events.event == Event.VOTE]
-        if not len(votes):
-            return votes
-        explored = serials_of_lane(self._connection, self._arena, Lane.EXPLORATION, _range_of(votes.serial))
-        return votes[np.isin(votes.serial, explored)]
+        if len(votes):
+            serials, lane = _range_of(votes.serial), {"source": HUMAN, "lane": int(Lane.EXPLORATION)}
+            values = {"arena": self._arena, **lane, "first": serials.start, "stop": serials.stop}
+            with translate_errors("read an arena's matchups"):
+                text = find_statement_sync(self._connection, "reports_lane", values)
+                rows = self._connection.execute(text, values).fetchall()
+            votes = votes[np.isin(votes.serial, [serial for (serial,) in rows])]
+        explored.add_many(votes.a, votes.b, votes.compared_on, votes.session, votes.kind)
 
 
 def _range_of(serials: npt.NDArray[np.int64]) -> range:

@@ -25,10 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.boards.snapshots import thin_snapshots
-from tiltyard.arena.boards.weekly_reports import (
-    is_reported,
-    list_reportable_arenas,
-)
+from tiltyard.arena.boards.weekly_reports import is_reported, list_reportable_arenas
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.judging.judge_panel import open_panel
@@ -41,13 +38,9 @@ from tiltyard.arena.operators.stages import delete_due_arenas
 from tiltyard.arena.operators.voter_data import delete_old_accounts, delete_old_texts, erase_absent_voters
 from tiltyard.client import AsyncClient
 from tiltyard.errors import BadConfig, TiltyardError
-from tiltyard.foundation.retries import (
-    Backoff,
-    Retries,
-)
+from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import (
     Connection,
-    ConnectionPool,
     connect,
     connect_from_pool,
     open_pool,
@@ -184,9 +177,8 @@ class JobRunner:
         connection.execute(statement("scheduled_jobs_finish"), values)
 
     def _start(self, name: str, due_at: datetime) -> BaseProcess:
-        process = multiprocessing.get_context("spawn").Process(
-            target=_run_job, args=(self._jobs[name], self._url, due_at, self._values)
-        )
+        arguments = (self._jobs[name], self._url, due_at, self._values)
+        process = multiprocessing.get_context("spawn").Process(target=_run_job, args=arguments)
         process.start()
         return process
 
@@ -199,7 +191,14 @@ class JobRunner:
 
 def _run_job(job: Job, url: str, due_at: datetime, values: dict[str, object]) -> None:
     """Run a job in this process, which ends with its parent, and store why it failed."""
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def exit_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=exit_with_parent, daemon=True).start()
     # What libraries print may be private.
     with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
         problem = _attempt(job, url, due_at)
@@ -211,15 +210,7 @@ def _run_job(job: Job, url: str, due_at: datetime, values: dict[str, object]) ->
         sys.exit(1)
 
 
-def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
 def _attempt(job: Job, url: str, due_at: datetime) -> str | None:
-    """Run a job, and return why it failed."""
     try:
         job.run(url, due_at)
     except Exception as error:  # noqa: BLE001 - every error is stored
@@ -247,8 +238,15 @@ def admit_waiting_votes(url: str, _moment: datetime | None = None) -> int:
     """Admit votes of new voters that have waited long enough, in all arenas; return how many."""
 
     async def admitting() -> int:
-        async with open_pool(url, most=1, name="tiltyard admissions") as pool:
-            return await admit_due_votes(pool)
+        admitted = 0
+        async with (
+            open_pool(url, most=1, name="tiltyard admissions") as pool,
+            connect_from_pool(pool) as used,
+        ):
+            for arena, hours in await _waiting_arenas(used):
+                while (count := await admit_votes(used, arena, hours)) > 0:
+                    admitted += count
+        return admitted
 
     return asyncio.run(admitting())
 
@@ -270,7 +268,6 @@ def _sweep(url: str, _moment: datetime) -> None:
 
 
 def _delete_arenas(url: str, moment: datetime) -> None:
-    """Delete arenas whose time to be restored has passed."""
     object_storage = open_configured_storage(read_environment())
 
     async def deleting() -> None:
@@ -306,7 +303,6 @@ _SHORT_JOBS = frozenset({"admit-votes"})
 
 
 def _judging_job(one: JudgeRound, environment: Environment) -> Job:
-    """The scheduled judging round of one arena."""
     from croniter import croniter  # type: ignore[import-untyped]
 
     token = environment.variables.get(one.token_env, "").strip()
@@ -336,16 +332,6 @@ CHECKED_VOTE_COUNT = 20
 CHECKED_MINUTES = 60
 #: Votes that are admitted in one batch; voters wait as long as it takes.
 _BATCH_VOTE_LIMIT = 500
-
-
-async def admit_due_votes(pool: ConnectionPool) -> int:
-    """Admit what has waited long enough, in all arenas; return the number of votes."""
-    admitted = 0
-    async with connect_from_pool(pool) as connection:
-        for arena, hours in await _waiting_arenas(connection):
-            while (count := await admit_votes(connection, arena, hours)) > 0:
-                admitted += count
-    return admitted
 
 
 async def admit_votes(

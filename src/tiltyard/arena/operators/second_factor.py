@@ -21,6 +21,7 @@ from tiltyard.arena.accounts import (
     SessionOrigin,
     hash_token,
     open_operator_session,
+    random_groups,
     write_audit_entry,
 )
 from tiltyard.arena.log.buckets import fetch_one, fetch_row
@@ -32,8 +33,7 @@ from tiltyard.postgres.statements import statement
 _NONCE_BYTES = 20
 _KEY_BYTES = 20
 _RECOVERY_CODE_COUNT = 10
-#: Letters and digits that are not mistaken for others; 16 of them have 79 bits.
-_RECOVERY_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+#: 16 characters have 79 bits.
 _RECOVERY_GROUP_CHARACTERS = (4, 4, 4, 4)
 _MAX_CODE_CHARACTERS = 40
 _PURPOSE = "second factor"
@@ -70,7 +70,7 @@ async def confirm_second_factor(
     pool: ConnectionPool, keys: SecretKeys, operator: int, code: str, *, actor: str
 ) -> list[str]:
     """Put the second factor in use, if the code is right; return recovery codes, which cannot be shown again."""
-    codes = [_new_recovery_code() for _ in range(_RECOVERY_CODE_COUNT)]
+    codes = [random_groups(_RECOVERY_GROUP_CHARACTERS) for _ in range(_RECOVERY_CODE_COUNT)]
     async with connect_from_pool(pool) as connection, connection.transaction():
         known = await _lock(connection, operator)
         if known.since is not None or known.nonce is None:
@@ -188,13 +188,6 @@ async def _turn_off(connection: Connection, operator: int, actor: str, action: s
 
 def _message(operator: int, nonce: bytes) -> bytes:
     return f"{operator}:".encode() + nonce
-
-
-def _new_recovery_code() -> str:
-    return "-".join(
-        "".join(secrets.choice(_RECOVERY_ALPHABET) for _ in range(length))
-        for length in _RECOVERY_GROUP_CHARACTERS
-    )
 
 
 def _plain(code: str) -> str:

@@ -24,21 +24,14 @@ _SIZE_CACHE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class DiskSpace:
-    """The disk that has the data folder."""
-
-    free: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
 class ServiceStatus:
     """What one look at database and disk has found."""
 
     #: ``None`` if the database does not answer.
     lags: Sequence[RaterLag] | None
     database_bytes: int | None
-    disk: DiskSpace | None
+    #: Of the disk that has the data folder: free bytes, and all.
+    disk: tuple[int, int] | None
     #: Turns of live battles that run, and voters who wait for a place.
     live_turns: tuple[int, int] = (0, 0)
 
@@ -73,11 +66,11 @@ class ServiceStatusReader:
             self._size = (now, int(row[0]))
         return self._size[1]
 
-    def _disk(self) -> DiskSpace | None:
+    def _disk(self) -> tuple[int, int] | None:
         if self._home is None:
             return None
         try:
             found = shutil.disk_usage(self._home)
         except OSError:
             return None
-        return DiskSpace(found.free, found.total)
+        return found.free, found.total

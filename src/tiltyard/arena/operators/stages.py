@@ -7,17 +7,24 @@ log stays as it is: append-only.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arena_texts import read_texts
-from tiltyard.arena.content.arenas import Arena, change_arena, find_arena, list_prompts, lock_arena
+from tiltyard.arena.content.arenas import (
+    Arena,
+    change_arena,
+    connect_to_arena,
+    find_arena,
+    list_prompts,
+    lock_arena,
+)
 from tiltyard.arena.content.blob_store import BlobStore
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
@@ -125,14 +132,13 @@ async def read_deletions(pool: ConnectionPool) -> dict[int, datetime]:
 
 
 async def _clear(pool: ConnectionPool, arena: str, stage: Stage, actor: str) -> StageChange:
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         if found.settings.stage != "draft":
             raise Conflict(f"the arena is {found.settings.stage}, not a draft; it has no test votes")
         draft = await draft_exclusion(connection, found.arena, VoteSelection(), _TEST_VOTES)
         async with append_batch(connection, found.arena) as batch:
-            found = await lock_arena(connection, arena)
-            if found.settings.stage != "draft":
+            locked = await lock_arena(connection, arena)
+            if locked.settings.stage != "draft":
                 raise Conflict("the arena was opened meanwhile; nothing was changed")
             ended = await _end_matchups(connection, batch)
             votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
@@ -142,7 +148,7 @@ async def _clear(pool: ConnectionPool, arena: str, stage: Stage, actor: str) -> 
                 batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
             else:
                 await connection.execute(statement("stages_drop_draft"), named)
-            await _write_stage(connection, found, stage)
+            await _write_stage(connection, locked, stage)
             about = {"stage": ["draft", stage], "test_votes": votes, "ended": ended}
             action = "open arena" if stage == "open" else "clear test votes"
             await write_audit_entry(connection, actor, action, about, arena=found.arena)
@@ -208,8 +214,7 @@ class OpeningChecklist:
         return self.entry == "open" or self.invitations > 0
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewedResponse:
+class PreviewedResponse(NamedTuple):
     """One response to a prompt."""
 
     model: str
@@ -231,9 +236,9 @@ class AnsweredPrompt:
 async def read_checklist(pool: ConnectionPool, arena: Arena) -> OpeningChecklist:
     """What the arena has now."""
     async with connect_from_pool(pool) as connection:
-        ((prompts, models, matchable, invitations),) = await _rows(
-            connection, "checklist_counts", arena=arena.arena
-        )
+        with translate_errors("read what an arena has before it opens"):
+            row = await fetch_one(connection, "checklist_counts", {"arena": arena.arena})
+    prompts, models, matchable, invitations = row
     return OpeningChecklist(
         prompts=prompts,
         models=models,
@@ -247,19 +252,14 @@ async def read_checklist(pool: ConnectionPool, arena: Arena) -> OpeningChecklist
 
 async def find_answered_prompt(pool: ConnectionPool, arena: Arena, first: int) -> AnsweredPrompt | None:
     """The first prompt from number ``first`` on that a voter could see; ``None`` if there is none. Nothing is logged."""
+    values = {"arena": arena.arena, "prompt": first, "limit": _PREVIEWED_RESPONSE_LIMIT}
     async with connect_from_pool(pool) as connection:
-        rows = await _rows(
-            connection, "checklist_pair", arena=arena.arena, prompt=first, limit=_PREVIEWED_RESPONSE_LIMIT
-        )
+        with translate_errors("read what an arena has before it opens"):
+            rows = await fetch_rows(connection, "checklist_pair", values)
     if not rows:
         return None
     prompt, name, text, language = rows[0][:4]
     return AnsweredPrompt(prompt, name, text, language, tuple(PreviewedResponse(*row[4:]) for row in rows))
-
-
-async def _rows(connection: Connection, named: str, **values: object) -> Sequence[Any]:
-    with translate_errors("read what an arena has before it opens"):
-        return await fetch_rows(connection, named, values)
 
 
 _ACTOR = "schedule"
@@ -278,10 +278,9 @@ async def delete_due_arenas(pool: ConnectionPool, blobs: BlobStore, now: datetim
     async with connect_from_pool(pool) as connection:
         with translate_errors("read which arenas are to be deleted"):
             rows = await fetch_rows(connection, "stages_due_deletions", {"now": now})
-    names = [str(name) for (name,) in rows]
-    for name in names:
+    for (name,) in rows:
         await _delete_arena(pool, blobs, name)
-    return names
+    return [name for (name,) in rows]
 
 
 async def _delete_arena(pool: ConnectionPool, blobs: BlobStore, name: str) -> None:
@@ -297,8 +296,7 @@ async def _delete_arena(pool: ConnectionPool, blobs: BlobStore, name: str) -> No
                 "stages_deletion_done",
             ):
                 await connection.execute(statement(one), {"arena": found.arena})
-        settings = replace(found.settings, stage="deleted")
-        await change_arena(connection, found.arena, found.title, settings)
+        await _write_stage(connection, found, "deleted")
         about = {
             "stage": [found.settings.stage, "deleted"],
             "prompts": withdrawn,
@@ -309,7 +307,6 @@ async def _delete_arena(pool: ConnectionPool, blobs: BlobStore, name: str) -> No
 
 
 async def _withdraw_everything(pool: ConnectionPool, blobs: BlobStore, name: str) -> int:
-    """Withdraw all prompts with all responses; return how many prompts there were."""
     withdrawn, after = 0, -1
     async with connect_from_pool(pool) as connection:
         number = (await find_arena(connection, name)).arena

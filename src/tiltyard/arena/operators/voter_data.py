@@ -15,20 +15,21 @@ from itertools import accumulate
 from typing import Any
 
 from tiltyard.arena.accounts import GateResult, new_session_number, validate_reason
-from tiltyard.arena.content.arenas import Arena, find_arena, find_arenas, read_log_head
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows, find_statement
+from tiltyard.arena.content.arenas import (
+    Arena,
+    connect_to_arena,
+    find_arenas,
+    read_arena,
+    read_log_head,
+)
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, find_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.arena.processes.shared_limits import delete_network_keys
 from tiltyard.arena.voting.sent_responses import delete_old_sent
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Conflict, NotFound, TiltyardError
-from tiltyard.postgres.connections import (
-    Connection,
-    ConnectionPool,
-    connect_from_pool,
-    translate_errors,
-)
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import ErasedVotes
 
@@ -112,19 +113,21 @@ async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object
 
 
 async def _held_in(connection: Connection, arena: Arena, session: int) -> HeldInArena:
-    (row,) = await _held_rows(connection, "voter_data_counts", arena.arena, session)
+    values = {"arena": arena.arena, "session": session}
+    row = await fetch_one(connection, "voter_data_counts", values)
     return HeldInArena(arena, *row)
 
 
 async def _account(connection: Connection, session: int) -> HeldAccount:
-    (row,) = await _held_rows(connection, "voter_data_account", 0, session)
+    row = await fetch_one(connection, "voter_data_account", {"arena": 0, "session": session})
     since, gate, *person = row
     return HeldAccount(since, None if gate is None else GateResult(gate).name.lower(), *person)
 
 
 async def _arena_data(connection: Connection, arena: Arena, session: int) -> dict[str, object]:
     async def rows(name: str) -> list[tuple[Any, ...]]:
-        return await _held_rows(connection, f"voter_data_{name}", arena.arena, session)
+        values = {"arena": arena.arena, "session": session}
+        return await fetch_rows(connection, f"voter_data_{name}", values)
 
     return {
         "arena": arena.name,
@@ -185,11 +188,6 @@ def _turn(*row: Any) -> dict[str, object]:
 
 def _text(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()
-
-
-async def _held_rows(connection: Connection, name: str, arena: int, session: int) -> list[tuple[Any, ...]]:
-    values = {"arena": arena, "session": session}
-    return await fetch_rows(connection, name, values)
 
 
 #: The reason of the exclusion by which the log is folded again.
@@ -268,7 +266,6 @@ async def find_arenas_of_voter(pool: ConnectionPool, session: int) -> list[Arena
 
 
 async def _find_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> list[tuple[int, int]]:
-    """Numbers of the arenas that have something of people, and whose it is."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("look for a voter"):
             buckets = await fetch_rows(connection, "raters_buckets", {})
@@ -291,8 +288,7 @@ async def erase_session(
     if the arena has nothing of the person.
     """
     validate_reason(reason)
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    found = await read_arena(pool, arena)
     erased = await _erase_in_arena(pool, found, _Erasure([session], reason, actor))
     await _erase_accounts_without_arenas(pool, [session])
     return erased
@@ -301,8 +297,7 @@ async def erase_session(
 async def require_voter(connection: Connection, arena: Arena, session: int) -> None:
     """Raise `NotFound` if an arena has nothing of a person that could be erased."""
     values = {"arena": arena.arena, "session": session}
-    ((known,),) = await _rows(connection, "erasure_presence", values)
-    if not known:
+    if not await _count(connection, "erasure_presence", values):
         raise NotFound(
             f"{arena.name} has nothing of voter {session}; check the number, or it was erased before"
         )
@@ -328,7 +323,6 @@ async def erase_absent_voters(pool: ConnectionPool, moment: datetime) -> int:
 
 
 async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days: int, after: int) -> int:
-    """Erase the absent voters of one arena, some at a time; return how many."""
     count, reason = 0, f"voters are kept for {days} days"
     values = {"arena": arena, "absent_since": moment - timedelta(days=days), "limit": _ABSENT_VOTERS_LIMIT}
     for _ in range(_ABSENT_BATCH_LIMIT):
@@ -336,7 +330,7 @@ async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days
             with translate_errors("look for absent voters"):
                 (found,) = await find_arenas(connection, [arena])
                 head = await read_log_head(connection, arena)
-                absent = await _rows(connection, "erasure_absent", values | {"after": after})
+                absent = await fetch_rows(connection, "erasure_absent", values | {"after": after})
         total = accumulate(events for _, _, events in absent)
         taken = [row for row, events in zip(absent, total, strict=True) if events <= _ABSENT_EVENTS_LIMIT]
         taken = taken or absent[:1]
@@ -345,27 +339,22 @@ async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days
         sessions, after = [int(session) for session, _, _ in taken], taken[-1][1]
         erasure = _Erasure(sessions, reason, "retention", "anonymous", absent_at=head, forgotten_upto=after)
         await _erase_in_arena(pool, found, erasure)
-        revoked = await _find_revoked(pool, sessions)
+        async with connect_from_pool(pool) as connection:
+            with translate_errors("look for absent voters"):
+                rows = await fetch_rows(connection, "erasure_revoked", {"sessions": sessions})
+        # Whoever stays away long enough must not come back by it.
+        revoked = {session for (session,) in rows}
         await _erase_accounts_without_arenas(pool, [one for one in sessions if one not in revoked])
         count += len(sessions)
     return count
 
 
-async def _find_revoked(pool: ConnectionPool, sessions: Sequence[int]) -> set[int]:
-    """Which sessions are revoked: whoever stays away long enough must not come back by it."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("look for absent voters"):
-            return {int(one) for (one,) in await _rows(connection, "erasure_revoked", {"sessions": sessions})}
-
-
 async def _erase_accounts_without_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> None:
-    """Erase who people are of whom no arena has anything."""
     elsewhere = {session for _, session in await _find_arenas(pool, sessions)}
     await _erase_accounts(pool, [session for session in sessions if session not in elsewhere])
 
 
 async def _erase_accounts(pool: ConnectionPool, sessions: Sequence[int]) -> None:
-    """Erase what is held of people outside the arenas."""
     async with connect_from_pool(pool) as connection, connection.transaction():
         with translate_errors("erase a voter"):
             for name in ("erasure_audit", "erasure_person", "erasure_sessions"):
@@ -373,7 +362,6 @@ async def _erase_accounts(pool: ConnectionPool, sessions: Sequence[int]) -> None
 
 
 async def _erase_in_arena(pool: ConnectionPool, arena: Arena, erasure: _Erasure) -> ErasedTexts:
-    """Erase people in one arena."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("erase a voter"):
             await _follow(connection, arena.arena, erasure)
@@ -384,25 +372,26 @@ async def _erase_in_arena(pool: ConnectionPool, arena: Arena, erasure: _Erasure)
                 for session in erasure.sessions:
                     await require_voter(connection, arena, session)
             else:
-                await _require_absence(connection, arena.arena, erasure, erasure.absent_at)
+                values = {
+                    "arena": arena.arena,
+                    "after": erasure.absent_at,
+                    "sessions": list(erasure.sessions),
+                }
+                if await _count(connection, "erasure_returned", values):
+                    raise Conflict(
+                        "a voter who was to be deleted has come back; the others are deleted tomorrow"
+                    )
+                # Up to here, absent people are forgotten.
+                forgotten = {"arena": arena.arena, "upto": erasure.forgotten_upto}
+                await connection.execute(statement("erasure_forgotten"), forgotten)
             await _follow(connection, arena.arena, erasure, batch.head)
             return await _rewrite(batch, arena, erasure)
-
-
-async def _require_absence(connection: Connection, arena: int, erasure: _Erasure, after: int) -> None:
-    """Note up to where absent people are forgotten; raise `Conflict` if one of them has come back after a position."""
-    values: dict[str, object] = {"arena": arena, "after": after, "sessions": list(erasure.sessions)}
-    if await _count(connection, "erasure_returned", values):
-        raise Conflict("a voter who was to be deleted has come back; the others are deleted tomorrow")
-    values = {"arena": arena, "upto": erasure.forgotten_upto}
-    await connection.execute(statement("erasure_forgotten"), values)
 
 
 async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, actor: str) -> ErasedTexts:
     """Erase the texts of everybody who ever voted in the arena. Votes and numbers stay."""
     validate_reason(reason)
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+    async with connect_to_arena(pool, arena) as (connection, found):
         with translate_errors("erase texts"):
             async with connection.transaction():
                 await _require_one_copy(connection, found)
@@ -414,7 +403,6 @@ async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, a
 
 
 async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTexts:
-    """Erase people, under the arena's lock."""
     connection, sessions = batch.connection, list(erasure.sessions)
     votes = erasure.votes or arena.settings.erased_votes
     whose = "a person's" if len(sessions) == 1 else f"those of {len(sessions):,} people"
@@ -437,15 +425,16 @@ async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTe
         await connection.execute(await find_statement(connection, "erasure_rename_named", named), named)
         await connection.execute(statement("checkpoints_forget"), values | {"generation": _GENERATION_LIMIT})
         await connection.execute(statement("erasure_report_sums"), values)
-    await _rename(connection, values)
+    for name in _RENAMES:
+        await connection.execute(await find_statement(connection, name, values), values)
     return texts
 
 
 async def _append(batch: LogBatch, values: Mapping[str, object]) -> int:
     """End people's open matchups, and begin a generation; return the number of the exclusion."""
     connection, about = batch.connection, {**values, "horizon": batch.horizon}
-    fresh = [serial for (serial,) in await _rows(connection, "erasure_fresh", about)]
-    for serial, ballot, unseen, number in await _rows(connection, "erasure_open", about):
+    fresh = [serial for (serial,) in await fetch_rows(connection, "erasure_fresh", about)]
+    for serial, ballot, unseen, number in await fetch_rows(connection, "erasure_open", about):
         kind = LogKind.RELEASED if unseen else LogKind.EXPIRE
         batch.end(kind, HUMAN, serial, session=number, ballot=ballot)
     about |= {"reason": _REASON, "position": batch.head + 1, "at": batch.now}
@@ -454,14 +443,7 @@ async def _append(batch: LogBatch, values: Mapping[str, object]) -> int:
     return exclusion
 
 
-async def _rename(connection: Connection, values: Mapping[str, object]) -> None:
-    """Give what stays of people other numbers, outside the events."""
-    for name in _RENAMES:
-        await connection.execute(await find_statement(connection, name, values), values)
-
-
 async def _erase_texts(connection: Connection, values: Mapping[str, Any]) -> ErasedTexts:
-    """Erase the texts of some sessions, or of all; return how many of each kind."""
     remarks, complaints, turns = [await _count(connection, name, values) for name in _TEXTS]
     await connection.execute(statement("erasure_live_payers"), values)
     await forget_unwritten_prompts(connection, values["arena"])
@@ -472,11 +454,11 @@ async def _follow(connection: Connection, arena: int, erasure: _Erasure, upto: i
     """Find people's events up to a position, by default to the end: without the lock first, so that it is held shortly."""
     head = await read_log_head(connection, arena) if upto is None else upto
     values = {"arena": arena, "sessions": list(erasure.sessions), "after": erasure.upto, "upto": head}
-    for position, undone in await _rows(connection, "erasure_events", values):
+    for position, undone in await fetch_rows(connection, "erasure_events", values):
         erasure.positions.append(position)
         if undone is not None:
             erasure.undone.append(undone)
-    erasure.named += [position for (position,) in await _rows(connection, "erasure_named", values)]
+    erasure.named += [position for (position,) in await fetch_rows(connection, "erasure_named", values)]
     erasure.upto = head
 
 
@@ -490,14 +472,9 @@ async def _require_one_copy(connection: Connection, arena: Arena) -> None:
         )
 
 
-async def _rows(connection: Connection, name: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
-    return await fetch_rows(connection, name, values)
-
-
 async def _count(connection: Connection, name: str, values: Mapping[str, object]) -> int:
-    """The number that a statement returns."""
-    ((number,),) = await _rows(connection, name, values)
-    return int(number)
+    row = await fetch_one(connection, name, values)
+    return int(row[0])
 
 
 #: For so long accounts of live battles are kept: calls that began before midnight are counted after it.

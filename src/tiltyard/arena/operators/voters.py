@@ -124,16 +124,6 @@ async def list_voters(
     return [VoterCounts(*row) for row in await _rows(connection, "voters_list", values)]
 
 
-async def read_cast_votes(
-    connection: Connection, arena: int, session: int, *, before: int | None = None, limit: int = 50
-) -> list[CastVote]:
-    """A session's votes, newest first; ``before`` is a position."""
-    first = 2**63 - 1 if before is None else before
-    values = {"arena": arena, "session": session, "before": first, "limit": limit}
-    rows = await _rows(connection, "voters_votes", values)
-    return [CastVote(*row) for row in rows]
-
-
 async def read_latest_matchups(connection: Connection, arena: int, *, after: int) -> LatestMatchups:
     """Matchups of people that ended after a position, without excluded votes."""
     rows = await _rows(connection, "voters_latest", {"arena": arena, "after": after})
@@ -299,7 +289,9 @@ async def voter_record(
         counted = await list_voters(connection, arena.arena, arena.settings.timezone, session=session)
         if not counted:
             raise NotFound(f"session {session} has no votes in this arena; see the list of voters")
-        votes = await read_cast_votes(connection, arena.arena, session, before=before, limit=size + 1)
+        first = 2**63 - 1 if before is None else before
+        values = {"arena": arena.arena, "session": session, "before": first, "limit": size + 1}
+        votes = [CastVote(*row) for row in await _rows(connection, "voters_votes", values)]
         source = max(counted, key=lambda one: one.votes).source
         upto = await read_log_head(connection, arena.arena)
         own = VoteSelection(sessions=[session])

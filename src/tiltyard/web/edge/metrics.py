@@ -139,8 +139,8 @@ class ServiceStatusCollector(Collector):
         yield _by_arena(telemetry.UNRATED_EVENTS, behind, lambda lag: lag.unrated, sum)
         yield _by_arena(telemetry.RATER_SILENT_SECONDS, behind, lambda lag: lag.seconds, max)
         yield _gauge(telemetry.DATABASE_BYTES, status.database_bytes)
-        yield _gauge(telemetry.DATA_FOLDER_FREE_BYTES, None if disk is None else disk.free)
-        yield _gauge(telemetry.DATA_FOLDER_TOTAL_BYTES, None if disk is None else disk.total)
+        yield _gauge(telemetry.DATA_FOLDER_FREE_BYTES, None if disk is None else disk[0])
+        yield _gauge(telemetry.DATA_FOLDER_TOTAL_BYTES, None if disk is None else disk[1])
         yield _gauge(telemetry.LIVE_RUNNING_TURNS, status.live_turns[0])
         yield _gauge(telemetry.LIVE_WAITING_VOTERS, status.live_turns[1])
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from tiltyard.arena.content.blinding.audio import (
     strip_flac_metadata,
+    strip_mp3_metadata,
+    strip_ogg_metadata,
     strip_wav_metadata,
 )
 from tiltyard.arena.content.blinding.images import (
@@ -20,8 +22,6 @@ from tiltyard.arena.content.blinding.images import (
     strip_png_metadata,
     strip_webp_metadata,
 )
-from tiltyard.arena.content.blinding.mp3 import strip_mp3_metadata
-from tiltyard.arena.content.blinding.ogg import strip_ogg_metadata
 
 __all__ = ["strip_metadata"]
 

@@ -7,6 +7,7 @@ maker, a device and a date, which tell where a picture comes from.
 from __future__ import annotations
 
 import re
+import struct
 import zlib
 from collections.abc import Collection, Iterator
 from typing import Literal
@@ -271,7 +272,6 @@ def strip_webp_metadata(data: bytes) -> bytes:
 
 
 def _webp_held(name: bytes, held: bytes, counted: Iterator[int]) -> bytes:
-    """The part of a chunk to keep; empty if the chunk is not needed."""
     if name == b"ANMF":
         parts = [
             riff_chunk(inner, held[start:stop])
@@ -289,7 +289,6 @@ def _webp_held(name: bytes, held: bytes, counted: Iterator[int]) -> bytes:
 
 
 def _webp_flagged(held: bytes, names: Collection[bytes]) -> bytes:
-    """The header with flags for what is there."""
     flags = held[0] & (_ALPHA_FLAG | _ANIMATION_FLAG)
     flags |= _PROFILE_FLAG * (b"ICCP" in names) | _EXIF_FLAG * (b"EXIF" in names)
     return bytes((flags, 0, 0, 0)) + held[4:]
@@ -391,27 +390,24 @@ def _written(data: bytes, tags: list[tuple[bytes, bytes]]) -> bytes:
 #: Pixels of an image; a browser takes four bytes for each.
 IMAGE_PIXEL_LIMIT = 100_000_000
 
-_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-
 
 def check_image_size(media: str, data: bytes) -> None:
     """Raise `InputError` if an image states more pixels than a browser should be given. Other media pass."""
-    for width, height in _stated_sizes(media, data):
+    sizes: list[tuple[int, int]] = []
+    if media == "image/png":
+        sizes = [(int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big"))]
+    elif media == "image/gif":
+        sizes = [(int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little"))]
+    elif media == "image/jpeg":
+        sizes = _jpeg_sizes(data)
+    elif media == "image/webp":
+        sizes = _webp_sizes(data)
+    for width, height in sizes:
         if width * height > IMAGE_PIXEL_LIMIT:
             raise InputError(
                 f"these bytes are an image of {width} × {height} pixels; the maximum is {IMAGE_PIXEL_LIMIT:,} "
                 "pixels: save it smaller"
             )
-
-
-def _stated_sizes(media: str, data: bytes) -> list[tuple[int, int]]:
-    if media == "image/png":
-        return [(int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big"))]
-    if media == "image/gif":
-        return [(int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little"))]
-    if media == "image/jpeg":
-        return _jpeg_sizes(data)
-    return _webp_sizes(data) if media == "image/webp" else []
 
 
 def _jpeg_sizes(data: bytes) -> list[tuple[int, int]]:
@@ -422,11 +418,8 @@ def _jpeg_sizes(data: bytes) -> list[tuple[int, int]]:
         if marker == 0xFF:
             at += 1
             continue
-        if marker in _JPEG_FRAMES:
-            height, width = (
-                int.from_bytes(data[at + 5 : at + 7], "big"),
-                int.from_bytes(data[at + 7 : at + 9], "big"),
-            )
+        if marker in _FRAME_MARKERS:
+            height, width = struct.unpack_from(">HH", data, at + 5)
             found.append((width, height))
         at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
     return found

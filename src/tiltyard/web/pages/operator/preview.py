@@ -132,15 +132,11 @@ async def preview_responses(
     request: Request, arena: Arena, prompt: str, models: Collection[str]
 ) -> PromptPreview:
     """Read a prompt and the responses of these models: live ones, or else hidden ones."""
-    found = await read_prompt_responses(pool_of(request), arena, prompt, models)
+    text, numbers = await read_prompt_responses(pool_of(request), arena, prompt, models)
+    shown = None if text is None else await asyncio.to_thread(render_text, text)
+    pairs = zip(models, numbers, strict=True)
     return PromptPreview(
-        None if found.text is None else await asyncio.to_thread(render_text, found.text),
-        tuple(
-            [
-                await _response(request, arena, prompt, model, response)
-                for model, response in zip(models, found.responses, strict=True)
-            ]
-        ),
+        shown, tuple([await _response(request, arena, prompt, model, number) for model, number in pairs])
     )
 
 

@@ -108,13 +108,13 @@ async def sign_out_form(request: Request) -> Response:
 @router.get("/claim/{token}", response_class=HTMLResponse)
 async def claim_page(token: str, request: Request) -> HTMLResponse:
     """The form of a link that makes an operator or sets a password."""
-    accounts = access_of(request).accounts
-    if not await accounts.link_is_open(token):
+    purpose = await access_of(request).accounts.link_purpose(token)
+    if purpose is None:
         raise NotAllowed(
             "this link has been used or revoked, or has expired; ask whoever sent it for another, or create one:"
             " tiltyard arena token operator"
         )
-    return _claim(request, await accounts.link_purpose(token))
+    return _claim(request, purpose)
 
 
 @router.post("/claim/{token}", response_class=HTMLResponse)
@@ -128,7 +128,7 @@ async def claim_form(
     except CodeNeeded:
         return redirect_to(CODE, cookie=signed.headers["set-cookie"])
     except BadOption as error:
-        purpose = await access_of(request).accounts.link_purpose(token)
+        purpose = await access_of(request).accounts.link_purpose(token) or LinkPurpose()
         typed = name[:_MAX_NAME_CHARACTERS]
         return _claim(request, purpose, trouble=str(error), name=typed, status=422)
     made = _claim(request, LinkPurpose(), claimed_by=found.name.removeprefix("operator:"))

@@ -1,24 +1,32 @@
-"""The preview of an exclusion: the same numbers as rating twice from the battles themselves."""
+"""Exclusions: a preview has the numbers of rating twice from the battles, and times hold to the microsecond."""
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.live_arenas import make_arena, voting_queue_of
+from support.pool_work import asked
 from support.rewritten_logs import allow_rewriting
-from support.voted_arenas import lay_votes, voted
+from support.voted_arenas import cast, lay_votes, voted
+from tiltyard.arena.log import buckets
+from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.arena.log.votes import VoteTally, read_names, read_votes
+from tiltyard.arena.operators import exclusions
 from tiltyard.arena.operators.exclusions import (
     ExclusionPreview,
     VoteSelection,
     compute_effects,
+    draft_exclusion,
     exclude,
     preview_exclusion,
     restore,
+    settle_exclusion,
     subtract_tally,
 )
 from tiltyard.core.battles import Battle, Kind, Table
@@ -56,19 +64,7 @@ def naive(url, arena, leave_out=()):
 
 
 def preview(url, arena, session):
-    async def run():
-        async with open_pool(url, most=2) as pool:
-            return await preview_exclusion(pool, arena, VoteSelection(sessions=[session]), 0)
-
-    return asyncio.run(run())
-
-
-def change(url, work):
-    async def run():
-        async with open_pool(url, most=2) as pool:
-            return await work(pool)
-
-    return asyncio.run(run())
+    return asked(url, lambda pool: preview_exclusion(pool, arena, VoteSelection(sessions=[session]), 0))
 
 
 @pytest.mark.slow(but="1")
@@ -93,7 +89,7 @@ def test_a_preview_equals_a_naive_recomputation(database, session):
 def test_what_was_previewed_is_what_happens_and_it_can_be_taken_back(database):
     arena = voted(database, votes=80, models=4, prompts=4)
     found = preview(database, arena, 2)
-    made = change(
+    made = asked(
         database, lambda pool: exclude(pool, arena.name, VoteSelection(sessions=[2]), "a bot", actor="a")
     )
     assert made.votes == found.votes
@@ -103,7 +99,7 @@ def test_what_was_previewed_is_what_happens_and_it_can_be_taken_back(database):
         preview(database, arena, 2)
     other = preview(database, arena, 3)
     assert other.among == found.among - found.votes
-    change(database, lambda pool: restore(pool, arena.name, made.exclusion, actor="a"))
+    asked(database, lambda pool: restore(pool, arena.name, made.exclusion, actor="a"))
     again = preview(database, arena, 2)
     assert again.effects == found.effects
 
@@ -193,3 +189,101 @@ def test_a_large_arena_is_previewed_in_seconds(database):
     found = preview(database, arena, 7)
     assert found.among == 300_000
     assert len(found.effects) == 100
+
+
+VOTES = 6
+START, SECOND, INSTANT = (
+    datetime(2026, 3, 1, 12, tzinfo=UTC),
+    timedelta(seconds=1),
+    timedelta(microseconds=1),
+)
+THIRD = START + 3 * SECOND
+
+
+async def six_votes(url, queue):
+    """The first is cast at the start, each of the others a second later."""
+    await cast(queue, VOTES, voters=1)
+    with connect(url) as connection:
+        allow_rewriting(connection)
+        for table in ("events", "endings"):
+            connection.execute(
+                f"UPDATE {table} AS t SET at = %(start)s + (v.k - 1) * interval '1 second' "
+                f"FROM (SELECT position, row_number() OVER (ORDER BY position) AS k FROM {table} WHERE kind = 1) v "
+                "WHERE t.position = v.position",
+                {"start": START},
+            )
+
+
+SELECTED = (
+    (VoteSelection(until=THIRD), [0, 1, 2]),
+    (VoteSelection(until=THIRD + INSTANT), [0, 1, 2, 3]),
+    (VoteSelection(since=THIRD), [3, 4, 5]),
+    (VoteSelection(since=THIRD + INSTANT), [4, 5]),
+    (VoteSelection(since=START + SECOND, until=THIRD), [1, 2]),
+)
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["before", "meanwhile"])
+async def test_a_vote_of_the_very_moment_is_in_since_and_out_of_until(database, meanwhile):
+    """Votes that are there when they are chosen, or that come ``meanwhile``."""
+    arena = await make_arena(database, 4, 3)
+    async with (
+        open_pool(database, most=2) as pool,
+        pool.connection() as connection,
+        voting_queue_of(database, arena) as queue,
+    ):
+        if not meanwhile:
+            await six_votes(database, queue)
+        drafts = [await draft_exclusion(connection, 1, selection, "a test") for selection, _ in SELECTED]
+        if meanwhile:
+            assert {draft.votes for draft in drafts} == {0}
+            await six_votes(database, queue)
+        for draft, (selection, expected) in zip(drafts, SELECTED, strict=True):
+            async with append_batch(connection, 1) as batch:
+                votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
+                batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+            found = await connection.execute(
+                "SELECT at FROM excluded_votes JOIN endings USING (arena, source, serial) "
+                "WHERE exclusion = %s ORDER BY at",
+                (draft.exclusion,),
+            )
+            chosen = [(at - START) // SECOND for (at,) in await found.fetchall()]
+            assert (chosen, votes) == (expected, len(expected)), selection
+
+
+class _Counted:
+    """A connection whose every statement returns 1."""
+
+    async def execute(self, *_):
+        return self
+
+    async def fetchone(self):
+        return (1,)
+
+
+@pytest.mark.parametrize(
+    ("heads", "upto"),
+    [
+        ([1_000, 1_000], 1_000),
+        ([1_000, 1_200], 1_200),
+        ([1_000, 1_201, 1_201], 1_201),
+        ([1_000, 2_000, 2_300, 2_310], 2_310),
+        ([0, 1_000, 2_000, 3_000, 4_000, 5_000], 5_000),
+    ],
+    ids=["quiet", "close enough", "one too many", "twice", "five rounds at most"],
+)
+def test_a_draft_follows_the_log_before_the_lock_is_taken(monkeypatch, heads, upto):
+    """Only what comes after is left for the arena's lock."""
+    left = iter(heads)
+
+    async def read_log_head(*_):
+        return next(left)
+
+    monkeypatch.setattr(exclusions, "read_log_head", read_log_head)
+
+    async def find_statement(*_):
+        return "SELECT 1"
+
+    monkeypatch.setattr(buckets, "find_statement", find_statement)
+    draft = asyncio.run(draft_exclusion(_Counted(), 1, VoteSelection(source=0), "a test"))
+    assert (draft.upto, list(left)) == (upto, [])

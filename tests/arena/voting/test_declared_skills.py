@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.folded_votes import rows
 from support.live_arenas import voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.answer_import import create_arena, import_answers
@@ -33,11 +34,6 @@ PROMPTS = [
 
 def run(coroutine):
     return asyncio.run(coroutine)
-
-
-def rows(url, query):
-    with connect(url) as connection:
-        return connection.execute(query).fetchall()
 
 
 def folded(url, arena):

@@ -373,7 +373,6 @@ async def test_only_so_many_wait_for_a_board_to_be_counted(rated):
 
 async def test_a_count_that_takes_too_long_is_ended(rated, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.boards.board_cache._STATEMENT_SECONDS", 0.1)
-
     async with boards_of(rated) as (boards, arena):
         with connect(rated) as blocker, blocker.transaction():
             blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")

@@ -107,7 +107,6 @@ async def test_votes_of_older_versions_count_as_blind(database):
 
 async def test_it_is_decided_when_the_vote_is_cast(database):
     """A matchup that was served ahead is blind no more once another tab has told its names."""
-
     arena = await make_arena(database, 2, 1, settings=EACH)
     async with voting_queue_of(database, arena) as queue:
         first = await queue.next_matchup(ANN)
@@ -222,7 +221,6 @@ async def test_judges_ask_for_names_vote_by_vote(database):
 
 async def test_another_process_knows_the_revealed_names(database):
     """It reads a voter from the tables at first, and follows the log from then on."""
-
     arena = await make_arena(database, 2, 4, settings=replace(SESSIONS, session_votes=2))
     async with voting_queue_of(database, arena) as here, voting_queue_of(database, arena) as there:
         await cast(here, ANN)
@@ -266,7 +264,6 @@ async def test_the_log_tells_names_once(database):
 
 async def test_what_is_served_ahead_of_the_end_of_a_session_is_blind_after_it(database):
     """The last vote of a session tells the names of all of it, not of that vote alone."""
-
     arena = await make_arena(database, 8, 4, settings=replace(SESSIONS, session_votes=5))
     async with voting_queue_of(database, arena) as queue:
         for number in range(10, 18):
@@ -281,7 +278,6 @@ async def test_what_is_served_ahead_of_the_end_of_a_session_is_blind_after_it(da
 
 async def test_whoever_finishes_is_not_left_before_a_response_that_was_named(database):
     """Two models, one prompt: what is open has the responses that were just told."""
-
     arena = await make_arena(database, 2, 1, settings=SESSIONS)
     async with voting_queue_of(database, arena) as queue:
         await cast(queue, ANN)
@@ -310,7 +306,6 @@ async def test_an_undo_and_a_finish_at_once_by_a_voter_whom_the_process_does_not
 
 async def test_votes_that_were_passed_over_are_told_when_the_setting_changes(database):
     """Names after each vote, one of which nobody asked for; then names by session."""
-
     arena = await make_arena(database, 4, 4, settings=EACH)
     async with voting_queue_of(database, arena) as queue:
         first, _ = await cast(queue, ANN)

@@ -109,7 +109,6 @@ def test_only_what_fits_is_served_and_the_log_says_by_what(database):
 
 async def test_another_declaration_ends_what_does_not_fit_it(database):
     """One that was shown has expired then; one that waited to be shown is released."""
-
     async with voting_queue_of(database, await make_arena(database)) as queue:
         english = Voter(1, declared=DeclaredSkills(("en",), ("law",)))
         shown = await queue.next_matchup(english)

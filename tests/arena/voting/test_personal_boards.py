@@ -164,7 +164,6 @@ async def test_votes_that_an_operator_excluded_are_still_the_voters_own(database
 
 async def test_a_board_is_made_again_only_after_a_vote(database):
     voter = Voter(1)
-
     arena = await make_arena(database, 4, 6)
     async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
         await cast_votes(queue, 11, voters=1)
@@ -176,7 +175,6 @@ async def test_a_board_is_made_again_only_after_a_vote(database):
 
 async def test_only_so_many_boards_are_kept(database, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.voting.personal_boards._CACHED_BOARD_LIMIT", 1)
-
     arena = await make_arena(database, 4, 6)
     async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
         await cast_votes(queue, 12, voters=2)

@@ -271,7 +271,6 @@ async def test_the_time_to_take_a_vote_back_is_the_databases(database):
 
 async def test_a_queue_that_was_just_opened_knows_the_time(database):
     """Before anybody has asked anything of it."""
-
     arena = await make_arena(database, settings=SETTINGS)
     async with voting_queue_of(database, arena) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup

@@ -85,7 +85,6 @@ async def test_a_vote_can_be_undone_again_and_again(database):
 
 async def test_a_recast_vote_counts_as_if_it_had_been_the_first(database):
     """Window, attempts, session's memory: one exposure, one vote."""
-
     arena = await make_arena(database, settings=PATIENT)
     async with voting_queue_of(database, arena) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
@@ -175,7 +174,6 @@ async def test_an_undo_sent_again_has_the_same_answer_and_undoes_no_other_vote(d
 
 async def test_a_vote_that_arrives_after_its_undo_counts_for_nothing(database):
     """The browser gave it up and sent it again; the copy was answered, then undone; now the first arrives."""
-
     arena = await make_arena(database, settings=PATIENT)
     async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
         matchup = (await queue.next_matchup(ANN)).matchup
@@ -416,7 +414,6 @@ async def _voted(queue):
 
 async def test_an_excluded_vote_can_be_undone_and_is_open_again(database):
     """A queue that was loaded after the exclusion does not count the vote, but must still reopen its matchup."""
-
     arena = await make_arena(database, settings=PATIENT)
     async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
         matchup = await _voted(queue)
@@ -454,7 +451,6 @@ async def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(
     database, tmp_path, monkeypatch
 ):
     """It was closed when the open ones were looked for, and is open when the arena's lock is held."""
-
     arena = await make_arena(database, 2, 1, settings=PATIENT)
     async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
         matchup = await _voted(queue)

@@ -276,7 +276,6 @@ def claim(url, arena, horizon):
 
 async def test_names_are_never_shown_without_a_word_in_the_log(database):
     """A vote was counted, and then the time to take votes back was made longer."""
-
     arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
     async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
         matchup = (await queue.next_matchup(ANN)).matchup
@@ -333,7 +332,6 @@ async def test_undo_and_reveal_at_once_are_one_or_the_other(database):
 
 async def test_votes_that_are_rated_count_whatever_the_clock_says(database):
     """A log that is ahead of the clock would keep them uncounted until the clock has caught up."""
-
     arena = await make_arena(database)
     async with voting_queue_of(database, arena) as queue:
         offered = await queue.next_matchup(ANN)
@@ -366,7 +364,6 @@ async def test_queues_hold_no_connection_and_share_the_pool(database):
 
 async def test_a_queue_that_gets_no_connection_refuses_and_keeps_its_state(database, monkeypatch):
     monkeypatch.setattr("tiltyard.postgres.connections.WAIT_SECONDS", 0.2)
-
     arena = await make_arena(database)
     async with open_pool(database, most=1) as pool:
         queue = VotingQueue(pool, arena.arena, arena.name, arena.settings)

@@ -153,73 +153,87 @@ def test_no_schedule_of_faults_exceeds_a_budget(database):
 
 
 @pytest.mark.parametrize("scope", ["total", "day", "voter_day"])
-async def test_a_budget_is_used_to_the_last_millionth(database, scope):
+def test_a_budget_is_used_to_the_last_millionth(database, scope):
     arena = make_arena(database, "exact")
-    async with open_pool(database, most=2) as pool:
-        with connect(database) as connection:
-            lay_battles(connection, arena)
-        limits = BudgetLimits(**{scope: 1000})
-        one = battle_id(arena, 0)
-        calls = (CallPlan(0, 600, 1), CallPlan(1, 401, 1))
-        with pytest.raises(OutOfBudget):
-            await begin_turn(pool, arena, one, TurnPlan(1, "?", calls, 1), limits)
-        fits = (calls[0], CallPlan(1, 400, 1))
-        left, _ = await begin_turn(pool, arena, one, TurnPlan(1, "?", fits, 1), limits)
-        await finish_turn(pool, arena, one, 1, TurnEnd("done", ("a", "b")))
-        other = battle_id(arena, 3)
-        with pytest.raises(OutOfBudget):
+
+    async def scene():
+        async with open_pool(database, most=2) as pool:
+            with connect(database) as connection:
+                lay_battles(connection, arena)
+            limits = BudgetLimits(**{scope: 1000})
+            one = battle_id(arena, 0)
+            calls = (CallPlan(0, 600, 1), CallPlan(1, 401, 1))
+            with pytest.raises(OutOfBudget):
+                await begin_turn(pool, arena, one, TurnPlan(1, "?", calls, 1), limits)
+            fits = (calls[0], CallPlan(1, 400, 1))
+            left, _ = await begin_turn(pool, arena, one, TurnPlan(1, "?", fits, 1), limits)
+            await finish_turn(pool, arena, one, 1, TurnEnd("done", ("a", "b")))
+            other = battle_id(arena, 3)
+            with pytest.raises(OutOfBudget):
+                await begin_turn(
+                    pool, arena, other, TurnPlan(1, "?", (CallPlan(0, 1, 1), CallPlan(1, 0, 1)), 1), limits
+                )
+            await finish_call(pool, arena, left, CallEnd("done", cost=599))
             await begin_turn(
                 pool, arena, other, TurnPlan(1, "?", (CallPlan(0, 1, 1), CallPlan(1, 0, 1)), 1), limits
             )
-        await finish_call(pool, arena, left, CallEnd("done", cost=599))
-        await begin_turn(
-            pool, arena, other, TurnPlan(1, "?", (CallPlan(0, 1, 1), CallPlan(1, 0, 1)), 1), limits
-        )
-        async with connect_from_pool(pool) as connection:
-            spent = await read_spending(connection, arena, [1])
-        assert spent[:3] == (1000, 1000, 1000)
+            async with connect_from_pool(pool) as connection:
+                spent = await read_spending(connection, arena, [1])
+            assert spent[:3] == (1000, 1000, 1000)
+
+    asyncio.run(scene())
 
 
-async def test_yesterday_counts_in_the_total_alone(database):
+def test_yesterday_counts_in_the_total_alone(database):
     arena = make_arena(database, "days")
     with connect(database) as connection:
         connection.execute(
             "INSERT INTO live_spending VALUES (%(arena)s, 0, current_date - 2, 500), (%(arena)s, 7, current_date - 2, 500)",
             {"arena": arena},
         )
-    async with open_pool(database, most=2) as pool, connect_from_pool(pool) as connection:
-        spending = await read_spending(connection, arena, [7])
+
+    async def scene():
+        async with open_pool(database, most=2) as pool, connect_from_pool(pool) as connection:
+            return await read_spending(connection, arena, [7])
+
+    spending = asyncio.run(scene())
     assert spending[:3] == (500, 0, 0)
     assert check_budget(spending, (CallPlan(0, 100, 1),), BudgetLimits(600, 100, 100)) == 100
     with pytest.raises(OutOfBudget, match="does not pay"):
         check_budget(LiveSpending(501, 0, 0, spending.today), (CallPlan(0, 100, 1),), BudgetLimits(600))
 
 
-async def test_accounts_that_two_sessions_share_are_one_voters(database):
+def test_accounts_that_two_sessions_share_are_one_voters(database):
     """Whoever deletes a cookie has a new session and the same invitation, or network."""
     arena = make_arena(database, "shared")
     calls = (CallPlan(0, 300, 1), CallPlan(1, 300, 1))
-    async with open_pool(database, most=2) as pool:
-        with connect(database) as connection:
-            lay_battles(connection, arena)
-            connection.execute("UPDATE live_battles SET payers = '{77}' WHERE session IN (1, 2)")
 
-        async def spent(*accounts):
-            async with connect_from_pool(pool) as connection:
-                return (await read_spending(connection, arena, accounts)).voter_day
+    async def scene():
+        async with open_pool(database, most=2) as pool:
+            with connect(database) as connection:
+                lay_battles(connection, arena)
+                connection.execute("UPDATE live_battles SET payers = '{77}' WHERE session IN (1, 2)")
 
-        limits = BudgetLimits(voter_day=1000)
-        left, right = await begin_turn(pool, arena, battle_id(arena, 0), TurnPlan(1, "?", calls, 1), limits)
-        with pytest.raises(OutOfBudget) as refusal:
+            async def spent(*accounts):
+                async with connect_from_pool(pool) as connection:
+                    return (await read_spending(connection, arena, accounts)).voter_day
+
+            limits = BudgetLimits(voter_day=1000)
+            left, right = await begin_turn(
+                pool, arena, battle_id(arena, 0), TurnPlan(1, "?", calls, 1), limits
+            )
+            with pytest.raises(OutOfBudget) as refusal:
+                await begin_turn(pool, arena, battle_id(arena, 1), TurnPlan(1, "?", calls, 1), limits)
+            assert refusal.value.scope == "voter"
+            await begin_turn(pool, arena, battle_id(arena, 2), TurnPlan(1, "?", calls, 1), limits)
+            assert (await spent(1), await spent(2), await spent(77), await spent(2, 77)) == (600, 0, 600, 600)
+            await finish_call(pool, arena, left, CallEnd("failed", cost=0))
+            await finish_call(pool, arena, right, CallEnd("failed", cost=100))
+            await retry_call(pool, arena, right, CallPlan(1, 50, 1), limits)
+            assert (await spent(1), await spent(77)) == (150, 150)
             await begin_turn(pool, arena, battle_id(arena, 1), TurnPlan(1, "?", calls, 1), limits)
-        assert refusal.value.scope == "voter"
-        await begin_turn(pool, arena, battle_id(arena, 2), TurnPlan(1, "?", calls, 1), limits)
-        assert (await spent(1), await spent(2), await spent(77), await spent(2, 77)) == (600, 0, 600, 600)
-        await finish_call(pool, arena, left, CallEnd("failed", cost=0))
-        await finish_call(pool, arena, right, CallEnd("failed", cost=100))
-        await retry_call(pool, arena, right, CallPlan(1, 50, 1), limits)
-        assert (await spent(1), await spent(77)) == (150, 150)
-        await begin_turn(pool, arena, battle_id(arena, 1), TurnPlan(1, "?", calls, 1), limits)
-        assert (await spent(1), await spent(2), await spent(77)) == (150, 600, 750)
-        async with connect_from_pool(pool) as connection:
-            assert (await read_spending(connection, arena)).total == 1350
+            assert (await spent(1), await spent(2), await spent(77)) == (150, 600, 750)
+            async with connect_from_pool(pool) as connection:
+                assert (await read_spending(connection, arena)).total == 1350
+
+    asyncio.run(scene())

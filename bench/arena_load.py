@@ -31,7 +31,7 @@ from arena_servers import House, database, serving
 from arena_usage import Usage
 from tiltyard.arena.accounts import new_session_number
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.event_log import LogBatch, ServedMatchup, append_batch
+from tiltyard.arena.log.event_log import LogBatch, OpenMatchup, append_batch
 from tiltyard.arena.secret_keys import open_keys
 from tiltyard.arena.voting.matchup_ids import MatchupIds, new_matchup_id
 from tiltyard.postgres.connections import connect_async
@@ -167,7 +167,7 @@ async def serve_ahead(
                 for session, _ in voters[start : start + step]:
                     for _ in range(settings.stay):
                         one = _drawn(rng, serial, session, batch, settings)
-                        batch.serve(one)
+                        batch.serve(one, reason="served ahead", propensity=0.01)
                         shown.append(one.matchup)
                         serial += 1
     return shown
@@ -183,9 +183,9 @@ async def next_serial(batch: LogBatch) -> int:
 
 def _drawn(
     rng: np.random.Generator, serial: int, session: int, batch: LogBatch, settings: LoadSettings
-) -> ServedMatchup:
+) -> OpenMatchup:
     a, b = rng.choice(settings.models, 2, replace=False).tolist()
-    return ServedMatchup(
+    return OpenMatchup(
         source=0,
         serial=serial,
         matchup=new_matchup_id(0, batch.arena),
@@ -197,9 +197,7 @@ def _drawn(
         response_b=2,
         nominal=0,
         lane=0,
-        reason="served ahead",
-        propensity=0.01,
-        given_up=0,
+        served_at=batch.now,
         expires_at=batch.now + timedelta(hours=2),
     )
 

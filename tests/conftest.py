@@ -1,5 +1,7 @@
 """Settings and fixtures that all tests share: a PostgreSQL for each test process, a fresh database for each test."""
 
+import asyncio
+import inspect
 import os
 import signal
 import ssl
@@ -45,6 +47,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if named or (every is not None and seen[test] % every == 0):
             item.own_markers.remove(slow)
         seen[test] += 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an asynchronous test on an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 @pytest.fixture(scope="session")

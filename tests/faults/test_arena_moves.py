@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from support.faults.auditing import audit_log, audit_ratings
+from support.folded_votes import rows
 from support.live_arenas import make_arena, voting_queue_of
 from support.voted_arenas import cast, close_window, rate
 from tiltyard.arena.log import buckets, event_log
@@ -24,11 +25,6 @@ TABLES = ("events", "matchups", "endings")
 def short_memory(monkeypatch):
     """Buckets are remembered for less time than a move waits."""
     monkeypatch.setattr(buckets, "_CACHE", BoundedCache(100, seconds=0.3))
-
-
-def rows(url, text):
-    with connect(url) as connection:
-        return connection.execute(text).fetchall()
 
 
 def counts(url, bucket):
@@ -67,20 +63,16 @@ async def move_while_voting(url, arena, moving):
     return result, votes
 
 
-def test_people_vote_while_an_arena_moves(database):
-    arena = asyncio.run(make_arena(database, 4, 60))
+async def test_people_vote_while_an_arena_moves(database):
+    arena = await make_arena(database, 4, 60)
+    async with voting_queue_of(database, arena) as queue:
+        await cast(queue, 40)
 
-    async def scene():
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, 40)
+    async def moving(pool):
+        made = await move_arena(pool, "arena", actor="cli", times=TIMES)
+        return made, await delete_old_copy(pool, "arena", actor="cli", times=TIMES)
 
-        async def moving(pool):
-            made = await move_arena(pool, "arena", actor="cli", times=TIMES)
-            return made, await delete_old_copy(pool, "arena", actor="cli", times=TIMES)
-
-        return await move_while_voting(database, arena, moving)
-
-    (made, deleted), votes = asyncio.run(scene())
+    (made, deleted), votes = await move_while_voting(database, arena, moving)
     assert (made.source, made.target) == (1, 65)
     assert deleted == made.events
     assert counts(database, 1) == [0, 0, 0]
@@ -104,9 +96,9 @@ def test_people_vote_while_an_arena_moves(database):
 
 
 @pytest.mark.parametrize("point", ["copy", "catch up", "switch"])
-def test_a_move_that_dies_can_be_repeated(database, monkeypatch, point):
+async def test_a_move_that_dies_can_be_repeated(database, monkeypatch, point):
     """The arena works in its old bucket, and what changed after the copy is copied again."""
-    arena = asyncio.run(make_arena(database, 4, 60))
+    arena = await make_arena(database, 4, 60)
 
     class DeathError(Exception):
         pass
@@ -114,69 +106,57 @@ def test_a_move_that_dies_can_be_repeated(database, monkeypatch, point):
     async def die(*_, **__):
         raise DeathError
 
-    async def scene():
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, 30, reveal=False)
-        async with open_pool(database, most=2) as pool:
-            with monkeypatch.context() as patched:
-                if point == "copy":
-                    patched.setattr(arena_moves._Move, "catch_up", die)
-                elif point == "catch up":
-                    patched.setattr(arena_moves._Move, "switch", die)
-                else:
-                    patched.setattr(arena_moves, "write_audit_entry", die)
-                with pytest.raises(DeathError):
-                    await move_arena(pool, "arena", actor="cli", times=TIMES)
-        assert rows(database, "SELECT bucket FROM arenas") == [(1,)]
+    async with voting_queue_of(database, arena) as queue:
+        await cast(queue, 30, reveal=False)
+    async with open_pool(database, most=2) as pool:
+        with monkeypatch.context() as patched:
+            if point == "copy":
+                patched.setattr(arena_moves._Move, "catch_up", die)
+            elif point == "catch up":
+                patched.setattr(arena_moves._Move, "switch", die)
+            else:
+                patched.setattr(arena_moves, "write_audit_entry", die)
+            with pytest.raises(DeathError):
+                await move_arena(pool, "arena", actor="cli", times=TIMES)
+    assert rows(database, "SELECT bucket FROM arenas") == [(1,)]
 
-        async def moving(pool):
-            return await move_arena(pool, "arena", actor="cli", times=TIMES)
+    async def moving(pool):
+        return await move_arena(pool, "arena", actor="cli", times=TIMES)
 
-        return await move_while_voting(database, arena, moving)
-
-    made, votes = asyncio.run(scene())
+    made, votes = await move_while_voting(database, arena, moving)
     assert made.target == 65
     assert len(votes) >= 10
-
-    async def clean():
-        async with open_pool(database, most=1) as pool:
-            with pytest.raises(Conflict, match="its own already"):
-                await move_arena(pool, "arena", actor="cli", times=TIMES)
-            assert await delete_old_copy(pool, "arena", actor="cli", times=TIMES) == made.events
-            assert await delete_old_copy(pool, "arena", actor="cli", times=TIMES) is None
-
-    asyncio.run(clean())
+    async with open_pool(database, most=1) as pool:
+        with pytest.raises(Conflict, match="its own already"):
+            await move_arena(pool, "arena", actor="cli", times=TIMES)
+        assert await delete_old_copy(pool, "arena", actor="cli", times=TIMES) == made.events
+        assert await delete_old_copy(pool, "arena", actor="cli", times=TIMES) is None
     audit_log(database)
     assert {str(matchup) for matchup in votes} <= {
         str(matchup) for (matchup,) in rows(database, "SELECT matchup FROM matchups_b65")
     }
 
 
-def test_every_column_is_copied(database, monkeypatch):
+async def test_every_column_is_copied(database, monkeypatch):
     """Over several ranges and chunks, and in an arena that shares its bucket with another."""
     monkeypatch.setattr(arena_moves, "_CHUNK_ROWS", 7)
     monkeypatch.setattr(buckets, "PARTITION_ROWS", 50)
     monkeypatch.setattr(event_log, "PARTITION_ROWS", 50)
     for module in (event_log, buckets):
         monkeypatch.setattr(module, "PARTITION_AHEAD_ROWS", 10)
-    arena = asyncio.run(make_arena(database, 4, 8))
+    arena = await make_arena(database, 4, 8)
     with connect(database) as connection:
         connection.execute("ALTER TABLE arenas ALTER COLUMN arena RESTART WITH 65")
-    other = asyncio.run(make_arena(database, 3, 5, name="other"))
+    other = await make_arena(database, 3, 5, name="other")
     whole = "SELECT to_jsonb(t) - 'bucket' FROM {} t WHERE arena = {} ORDER BY position"
-
-    async def scene():
-        for one, number in ((arena, 60), (other, 5)):
-            async with voting_queue_of(database, one) as queue:
-                await cast(queue, number, detail={"shown": {"a": 1.0, "b": 2.0}})
-        before = {(t, n): rows(database, whole.format(f"{t}_b1", n)) for t in TABLES for n in (1, 65)}
-        async with open_pool(database, most=2) as pool:
-            await move_arena(pool, "arena", actor="cli", times=TIMES)
-            after = {table: rows(database, whole.format(f"{table}_b65", 1)) for table in TABLES}
-            await delete_old_copy(pool, "arena", actor="cli", times=TIMES)
-        return before, after
-
-    before, after = asyncio.run(scene())
+    for one, number in ((arena, 60), (other, 5)):
+        async with voting_queue_of(database, one) as queue:
+            await cast(queue, number, detail={"shown": {"a": 1.0, "b": 2.0}})
+    before = {(t, n): rows(database, whole.format(f"{t}_b1", n)) for t in TABLES for n in (1, 65)}
+    async with open_pool(database, most=2) as pool:
+        await move_arena(pool, "arena", actor="cli", times=TIMES)
+        after = {table: rows(database, whole.format(f"{table}_b65", 1)) for table in TABLES}
+        await delete_old_copy(pool, "arena", actor="cli", times=TIMES)
     assert len(after["events"]) > 100
     assert after == {table: before[table, 1] for table in TABLES}
     assert counts(database, 1) == [0, 0, 0]
@@ -185,19 +165,14 @@ def test_every_column_is_copied(database, monkeypatch):
     }
 
 
-def test_a_writer_that_remembers_the_old_bucket_writes_to_the_new_one(database, monkeypatch):
-    arena = asyncio.run(make_arena(database, 4, 30))
-
-    async def scene():
-        async with open_pool(database, most=2) as pool, voting_queue_of(database, arena) as queue:
-            await cast(queue, 5)
-            await move_arena(pool, "arena", actor="cli", times=TIMES)
-            before = counts(database, 1)
-            with connect(database) as connection:
-                buckets._CACHE.put(buckets._key(connection, 1), 1)
-            await cast(queue, 5, voters=1, seed=1)
-            return before
-
-    before = asyncio.run(scene())
+async def test_a_writer_that_remembers_the_old_bucket_writes_to_the_new_one(database, monkeypatch):
+    arena = await make_arena(database, 4, 30)
+    async with open_pool(database, most=2) as pool, voting_queue_of(database, arena) as queue:
+        await cast(queue, 5)
+        await move_arena(pool, "arena", actor="cli", times=TIMES)
+        before = counts(database, 1)
+        with connect(database) as connection:
+            buckets._CACHE.put(buckets._key(connection, 1), 1)
+        await cast(queue, 5, voters=1, seed=1)
     assert counts(database, 1) == before
     assert counts(database, 65)[2] == 10

@@ -14,17 +14,12 @@ import httpx2
 import pytest
 
 from support.faulty_upstream import faulty_upstream
+from support.folded_votes import rows
 from support.live_sites import ASK, entrant_section
 from support.live_worlds import make_live_arena
 from support.serving_process import running
-from tiltyard.postgres.connections import connect
 
 _PATIENCE_SECONDS = 120.0
-
-
-def rows(url: str, query: str) -> list[Any]:
-    with connect(url) as connection:
-        return list(connection.execute(query).fetchall())
 
 
 def _wait_until(done: Any) -> None:

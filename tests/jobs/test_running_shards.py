@@ -44,7 +44,7 @@ def test_the_shard_of_one_who_no_longer_waits_is_still_done_for_the_other():
     assert asyncio.run(leave_one()) == {"questions": 10}
 
 
-def test_a_halt_cancels_work_holds_what_comes_later_and_settles_once():
+async def test_a_halt_cancels_work_holds_what_comes_later_and_settles_once():
     events: list[str] = []
 
     async def work(shard: Shard) -> dict[str, int]:
@@ -57,19 +57,16 @@ def test_a_halt_cancels_work_holds_what_comes_later_and_settles_once():
     async def stop() -> None:
         events.append("stop")
 
-    async def scene() -> None:
-        early = asyncio.create_task(running.do(SHARD))
-        await asyncio.sleep(0.01)
-        running.halt()
-        with pytest.raises(asyncio.CancelledError):
-            await early
-        late = asyncio.create_task(running.do(SHARD))
-        await asyncio.sleep(0.01)
-        await running.settle()
-        await running.settle()
-        assert not late.done()
-        late.cancel()
-
     running = RunningShards(work, stop)
-    asyncio.run(scene())
+    early = asyncio.create_task(running.do(SHARD))
+    await asyncio.sleep(0.01)
+    running.halt()
+    with pytest.raises(asyncio.CancelledError):
+        await early
+    late = asyncio.create_task(running.do(SHARD))
+    await asyncio.sleep(0.01)
+    await running.settle()
+    await running.settle()
+    assert not late.done()
+    late.cancel()
     assert events == ["cancelled", "stop"]

@@ -22,22 +22,19 @@ def terminate(server, *pids):
             other.execute("SELECT pg_terminate_backend(%s, 1000)", [pid])
 
 
-def test_a_connection_is_used_again(server):
-    async def scene():
-        async with open_pool(server, most=4) as pool:
-            seen = set()
-            for _ in range(5):
-                async with pool.connection() as connection:
-                    assert connection.autocommit
-                    seen.add(await pid_of(connection))
-                async with pool.voting_connection() as connection:
-                    seen.add(await pid_of(connection))
-            assert len(seen) == 1
-            assert (pool.in_use, pool.opened) == (0, 1)
-        assert pool.closed
-        assert pool.opened == 0
-
-    asyncio.run(scene())
+async def test_a_connection_is_used_again(server):
+    async with open_pool(server, most=4) as pool:
+        seen = set()
+        for _ in range(5):
+            async with pool.connection() as connection:
+                assert connection.autocommit
+                seen.add(await pid_of(connection))
+            async with pool.voting_connection() as connection:
+                seen.add(await pid_of(connection))
+        assert len(seen) == 1
+        assert (pool.in_use, pool.opened) == (0, 1)
+    assert pool.closed
+    assert pool.opened == 0
 
 
 def test_there_are_never_more_than_the_bound(server):
@@ -59,62 +56,52 @@ def test_there_are_never_more_than_the_bound(server):
 
 
 @pytest.mark.parametrize("slow", ["connection", "voting_connection"])
-def test_neither_desks_nor_pages_take_all_connections(server, monkeypatch, slow):
+async def test_neither_desks_nor_pages_take_all_connections(server, monkeypatch, slow):
     """However many of one kind are slow, the other kind is served at once."""
     monkeypatch.setattr(connections, "WAIT_SECONDS", 0.3)
     quick = {"connection": "voting_connection", "voting_connection": "connection"}[slow]
+    async with open_pool(server, most=4) as pool:
+        release = asyncio.Event()
 
-    async def scene():
-        async with open_pool(server, most=4) as pool:
-            release = asyncio.Event()
+        async def hold():
+            async with getattr(pool, slow)():
+                await release.wait()
 
-            async def hold():
-                async with getattr(pool, slow)():
-                    await release.wait()
-
-            holders = [asyncio.create_task(hold()) for _ in range(3)]
-            await asyncio.sleep(0.1)
-            with pytest.raises(Crowded, match="4 connections"):
-                await hold()
-            async with getattr(pool, quick)() as connection:
-                assert await pid_of(connection)
-            release.set()
-            await asyncio.gather(*holders)
-
-    asyncio.run(scene())
+        holders = [asyncio.create_task(hold()) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        with pytest.raises(Crowded, match="4 connections"):
+            await hold()
+        async with getattr(pool, quick)() as connection:
+            assert await pid_of(connection)
+        release.set()
+        await asyncio.gather(*holders)
 
 
-def test_whoever_waits_gets_the_next_that_comes_free(server):
-    async def scene():
-        async with open_pool(server, most=1) as pool:
-            order = []
+async def test_whoever_waits_gets_the_next_that_comes_free(server):
+    async with open_pool(server, most=1) as pool:
+        order = []
 
-            async def ask(number):
-                async with pool.connection():
-                    order.append(number)
-                    await asyncio.sleep(0.01)
-
-            await asyncio.gather(*(ask(k) for k in range(10)))
-            assert order == list(range(10))
-
-    asyncio.run(scene())
-
-
-def test_who_gives_up_waiting_takes_nothing_along(server):
-    async def scene():
-        async with open_pool(server, most=1) as pool:
+        async def ask(number):
             async with pool.connection():
-                waiting = [asyncio.create_task(pool.connection().__aenter__()) for _ in range(3)]
-                await asyncio.sleep(0.05)
-                for task in waiting:
-                    task.cancel()
-                await asyncio.gather(*waiting, return_exceptions=True)
-            for _ in range(3):
-                async with asyncio.timeout(30), pool.voting_connection() as connection:
-                    await pid_of(connection)
-            assert pool.in_use == 0
+                order.append(number)
+                await asyncio.sleep(0.01)
 
-    asyncio.run(scene())
+        await asyncio.gather(*(ask(k) for k in range(10)))
+        assert order == list(range(10))
+
+
+async def test_who_gives_up_waiting_takes_nothing_along(server):
+    async with open_pool(server, most=1) as pool:
+        async with pool.connection():
+            waiting = [asyncio.create_task(pool.connection().__aenter__()) for _ in range(3)]
+            await asyncio.sleep(0.05)
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+        for _ in range(3):
+            async with asyncio.timeout(30), pool.voting_connection() as connection:
+                await pid_of(connection)
+        assert pool.in_use == 0
 
 
 def test_connections_that_died_are_replaced_at_once(server):
@@ -131,63 +118,52 @@ def test_connections_that_died_are_replaced_at_once(server):
         asyncio.run(scene(url))
 
 
-def test_a_connection_that_is_not_as_it_was_is_not_used_again(server):
+async def test_a_connection_that_is_not_as_it_was_is_not_used_again(server):
     """The driver may give up in the middle of a statement, and then refuses every other one."""
+    async with open_pool(server, most=1) as pool:
+        async with pool.connection() as connection:
+            active = await pid_of(connection)
+            connection.pgconn.send_query(b"SELECT pg_sleep(60)")
+        async with pool.connection() as connection:
+            begun = await pid_of(connection)
+            await connection.execute("BEGIN")
+        async with pool.connection() as connection:
+            assert await pid_of(connection) not in {active, begun}
 
-    async def scene():
-        async with open_pool(server, most=1) as pool:
+
+async def test_where_the_server_opens_no_more_those_in_use_are_waited_for(server, monkeypatch):
+    async with open_pool(server, most=4) as pool:
+
+        async def refused(*_, **__):
+            raise StoreFault("too many clients already")
+
+        async def ask():
             async with pool.connection() as connection:
-                active = await pid_of(connection)
-                connection.pgconn.send_query(b"SELECT pg_sleep(60)")
-            async with pool.connection() as connection:
-                begun = await pid_of(connection)
-                await connection.execute("BEGIN")
-            async with pool.connection() as connection:
-                assert await pid_of(connection) not in {active, begun}
+                return await pid_of(connection)
 
-    asyncio.run(scene())
-
-
-def test_where_the_server_opens_no_more_those_in_use_are_waited_for(server, monkeypatch):
-    async def scene():
-        async with open_pool(server, most=4) as pool:
-
-            async def refused(*_, **__):
-                raise StoreFault("too many clients already")
-
-            async def ask():
-                async with pool.connection() as connection:
-                    return await pid_of(connection)
-
-            async with pool.connection() as connection:
-                first = await pid_of(connection)
-                monkeypatch.setattr(connections, "connect_async", refused)
-                waiting = asyncio.create_task(ask())
-                await asyncio.sleep(0.05)
-                assert not waiting.done()
-            assert await waiting == first
-            terminate(server, first)
-            with pytest.raises(StoreFault, match="too many clients"):
-                await ask()
-            assert pool.in_use == 0
-
-    asyncio.run(scene())
+        async with pool.connection() as connection:
+            first = await pid_of(connection)
+            monkeypatch.setattr(connections, "connect_async", refused)
+            waiting = asyncio.create_task(ask())
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+        assert await waiting == first
+        terminate(server, first)
+        with pytest.raises(StoreFault, match="too many clients"):
+            await ask()
+        assert pool.in_use == 0
 
 
-def test_connections_that_nobody_needs_are_closed(server, monkeypatch):
+async def test_connections_that_nobody_needs_are_closed(server, monkeypatch):
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.1)
-
-    async def scene():
-        async with open_pool(server, most=4) as pool:
-            async with pool.connection(), pool.connection(), pool.connection():
-                pass
-            assert pool.opened == 3
-            await asyncio.sleep(0.2)
-            async with pool.connection():
-                pass
-            assert pool.opened == 1
-
-    asyncio.run(scene())
+    async with open_pool(server, most=4) as pool:
+        async with pool.connection(), pool.connection(), pool.connection():
+            pass
+        assert pool.opened == 3
+        await asyncio.sleep(0.2)
+        async with pool.connection():
+            pass
+        assert pool.opened == 1
 
 
 def test_a_pool_is_opened_only_when_asked_and_gives_up_in_our_words():

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import Arena, change_arena
@@ -74,6 +75,16 @@ async def voting_queue_of(url: str, arena: Arena) -> AsyncIterator[VotingQueue]:
             yield queue
         finally:
             await queue.close()
+
+
+@asynccontextmanager
+async def new_voting_queue(
+    url: str, models: int = 4, prompts: int = 6, **options: Any
+) -> AsyncIterator[VotingQueue]:
+    """The voting queue of an arena that is made for it."""
+    arena = await make_arena(url, models, prompts, **options)
+    async with voting_queue_of(url, arena) as queue:
+        yield queue
 
 
 def let_time_pass(queue: VotingQueue, seconds: float) -> None:

@@ -17,7 +17,6 @@ from tiltyard.arena.log.event_log import (
     JUDGE,
     LogKind,
     OpenMatchup,
-    ServedMatchup,
     WaitingVote,
     append_batch,
 )
@@ -177,11 +176,13 @@ class Yard:
             self.sessions[source, serial] = session
             (self.unseen if unseen else self.open).append((source, serial))
             log.serve(
-                ServedMatchup(
+                OpenMatchup(
                     source=source, serial=serial, matchup=uuid4(), session=session, a=a, b=b, prompt=prompt,
-                    response_a=1, response_b=2, nominal=serial % 4, lane=(serial + a) % 4, reason="told",
-                    propensity=0.5, given_up=0, expires_at=log.now + timedelta(hours=2), unseen=unseen,
-                )
+                    response_a=1, response_b=2, nominal=serial % 4, lane=(serial + a) % 4, served_at=log.now,
+                    expires_at=log.now + timedelta(hours=2), unseen=unseen,
+                ),
+                reason="told",
+                propensity=0.5,
             )  # fmt: skip
             return source, serial
 

@@ -1,8 +1,9 @@
 """A live arena with battles in every state, for tests of what may leave it."""
 
+from contextlib import asynccontextmanager
 from uuid import UUID
 
-from support.live_arenas import make_arena, voting_queue_of
+from support.live_arenas import new_voting_queue
 from tiltyard.arena.live.live_records import BudgetLimits, CallEnd, CallPlan, TurnEnd, TurnPlan
 from tiltyard.arena.live.live_store import begin_battle, begin_turn, finish_call, finish_turn, number_prompt
 from tiltyard.arena.voting.voter_requests import Voter
@@ -53,11 +54,19 @@ class LiveScene:
         return matchup
 
 
-async def in_a_live_arena(database, scene):
-    """Run a scene in a live arena; afterwards all of its votes are final."""
-    arena = await make_arena(database, settings=SETTINGS, policy=Policy(free_prompts=True))
-    async with open_pool(database, most=4) as pool, voting_queue_of(database, arena) as queue:
-        await scene(LiveScene(pool, queue, arena.arena))
+@asynccontextmanager
+async def live_scene(database):
+    """A live arena in which battles are fought; afterwards all of its votes are final."""
+    async with (
+        open_pool(database, most=4) as pool,
+        new_voting_queue(database, settings=SETTINGS, policy=Policy(free_prompts=True)) as queue,
+    ):
+        yield LiveScene(pool, queue, queue.arena)
     with connect(database) as connection:
         connection.execute("UPDATE raters SET horizon = (SELECT max(position) FROM events)")
-    return arena
+
+
+async def in_a_live_arena(database, scene):
+    """Run a scene in a live arena."""
+    async with live_scene(database) as live:
+        await scene(live)

@@ -2,14 +2,16 @@
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 
 import numpy as np
 
 from support.live_arenas import make_arena, voting_queue_of
+from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.postgres.connections import connect
+from tiltyard.postgres.connections import connect, open_pool
 
 
 def rate(url):
@@ -23,6 +25,18 @@ def rate(url):
             pass
     finally:
         rater_process.close()
+
+
+@asynccontextmanager
+async def boards_of(url, **options):
+    """The boards of a web process, and its arena."""
+    async with open_pool(url, most=3) as pool:
+        boards = BoardCache(url, pool, **options)
+        await boards.start()
+        try:
+            yield boards, await boards.arena("arena")
+        finally:
+            await boards.stop()
 
 
 async def cast(queue, votes, *, seed=0, voters=5, source=0, reveal=True, detail=None):

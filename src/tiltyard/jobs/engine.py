@@ -109,7 +109,11 @@ class Engine:
         With PostgreSQL locks, a worker counts as dead only some seconds after its lock was obtained:
         call this repeatedly.
         """
-        self._check()
+        if not self.locks.kept():
+            raise TiltyardError(
+                f"{self.worker} lost the connection that held its lock, and stopped before another"
+                " worker could take over its shards; run the command again to resume"
+            )
         taken = self._taken_shards()
         mine = taken.pop(self.worker, set())
         for name in self._obtained.keys() - taken.keys():
@@ -155,13 +159,6 @@ class Engine:
         """Release the locks of dead workers that were obtained but not used."""
         while self._obtained:
             self._obtained.popitem()[1][0].release()
-
-    def _check(self) -> None:
-        if not self.locks.kept():
-            raise TiltyardError(
-                f"{self.worker} lost the connection that held its lock, and stopped before another"
-                " worker could take over its shards; run the command again to resume"
-            )
 
     def _taken_shards(self, worker: str | None = None) -> dict[str, set[str]]:
         """The IDs of shards that were taken from the queue and not finished, by worker."""
@@ -239,7 +236,9 @@ def open_engine(
     # The queue of a run; ``None`` is the shared queue.
     queue = "tiltyard" if run is None else f"tiltyard:{run}"
     with contextlib.closing(_open_locks(database, folder)) as locks:
-        lock = lock_worker_name(locks, run) if worker is None else _named(locks, worker)
+        lock = lock_worker_name(locks, run) if worker is None else locks.take(worker)
+        if lock is None:
+            raise BadOption(f"a worker named {worker} is running; choose another name, or none")
         try:
             hooks.on_dead_worker(lock.name)
             running = RunningShards(work, hooks.on_stop)
@@ -301,13 +300,6 @@ def _open_locks(database: str, folder: Path | None) -> WorkerLocks:
     locks = FileLocks(folder or path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
     return locks
-
-
-def _named(locks: WorkerLocks, worker: str) -> WorkerLock:
-    lock = locks.take(worker)
-    if lock is None:
-        raise BadOption(f"a worker named {worker} is running; choose another name, or none")
-    return lock
 
 
 def _rows(run: str, generation: int, **options: Any) -> list[WorkflowStatus]:

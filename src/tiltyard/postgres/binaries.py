@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from tiltyard.errors import BadOption, MissingExtra, StoreFault
@@ -214,15 +214,8 @@ def _environment(add: Mapping[str, str] | None) -> dict[str, str]:
     return {**kept, "LC_ALL": "C", **(add or {})}
 
 
-class _User(TypedDict, total=False):
+def _as(account: pwd.struct_passwd | None) -> dict[str, Any]:
     """As whom a program runs, as `subprocess` takes it."""
-
-    user: int
-    group: int
-    extra_groups: list[int]
-
-
-def _as(account: pwd.struct_passwd | None) -> _User:
     if account is None:
         return {}
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}

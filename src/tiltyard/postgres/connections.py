@@ -330,9 +330,11 @@ def _is_alive(connection: Connection) -> bool:
 
 
 @asynccontextmanager
-async def connect_from_pool(pool: ConnectionPool) -> AsyncIterator[Connection]:
+async def connect_from_pool(
+    pool: ConnectionPool, doing: str = "use the database"
+) -> AsyncIterator[Connection]:
     """A connection from the pool; errors of the driver are raised as `StoreFault`."""
-    with translate_errors("use the database"):
+    with translate_errors(doing):
         async with pool.connection() as connection:
             yield connection
 

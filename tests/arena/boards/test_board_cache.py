@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 
 from support.live_arenas import answers_file, made_arena, make_arena, voting_queue_of
 from support.postgres_servers import fresh_database
-from support.voted_arenas import cast, close_window, lay_votes, rate, voted
+from support.voted_arenas import boards_of, cast, close_window, lay_votes, rate, voted
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.content.answer_import import import_answers
@@ -30,17 +29,6 @@ from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connections import connect, open_pool
 
 KEYS = SecretKeys(["k" * 40])
-
-
-@asynccontextmanager
-async def some_boards(url, **options):
-    async with open_pool(url, most=3) as pool:
-        boards = BoardCache(url, pool, **options)
-        await boards.start()
-        try:
-            yield boards, await boards.arena("arena")
-        finally:
-            await boards.stop()
 
 
 async def until(told, seconds=60.0):
@@ -76,49 +64,41 @@ def rated(server, template):
         yield url
 
 
-def test_a_new_board_is_announced_and_handed_on(database):
-    voted(database, votes=20)
+async def test_a_new_board_is_announced_and_handed_on(database):
+    await asyncio.to_thread(voted, database, votes=20)
     told = []
-
-    async def scene():
-        async with some_boards(database, on_snapshot=lambda *news: told.append(news), look=60.0) as (
-            boards,
-            _,
-        ):
-            with pytest.raises(NotFound, match="no board"):
-                await boards.latest(1, 0)
-            await asyncio.sleep(0.3)
-            await asyncio.to_thread(rate, database)
-            await until(lambda: {news[:2] for news in told} == {(1, 0), (1, 1)})
-            newest = await boards.latest(1, 0)
-            assert document_hash(newest.document.encode()) == newest.sha256
-            assert json.loads(newest.document)["votes"] == 20
-            strengths = next(news[3] for news in told if news[:2] == (1, 0))
-            assert len(strengths.rating) == 4
-
-    asyncio.run(scene())
+    async with boards_of(database, on_snapshot=lambda *news: told.append(news), look=60.0) as (
+        boards,
+        _,
+    ):
+        with pytest.raises(NotFound, match="no board"):
+            await boards.latest(1, 0)
+        await asyncio.sleep(0.3)
+        await asyncio.to_thread(rate, database)
+        await until(lambda: {news[:2] for news in told} == {(1, 0), (1, 1)})
+        newest = await boards.latest(1, 0)
+        assert document_hash(newest.document.encode()) == newest.sha256
+        assert json.loads(newest.document)["votes"] == 20
+        strengths = next(news[3] for news in told if news[:2] == (1, 0))
+        assert len(strengths.rating) == 4
 
 
-def test_without_announcements_it_looks(database):
-    voted(database, votes=10)
-
-    async def scene():
-        async with some_boards(database, look=0.2) as (boards, arena):
-            assert await boards.follow(arena.arena) == []
-            with connect(database) as connection:
-                connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tiltyard boards'"
-                )
-            await asyncio.to_thread(rate, database)
-            await until(lambda: boards.newest(arena.arena))
-
-    asyncio.run(scene())
+async def test_without_announcements_it_looks(database):
+    await asyncio.to_thread(voted, database, votes=10)
+    async with boards_of(database, look=0.2) as (boards, arena):
+        assert await boards.follow(arena.arena) == []
+        with connect(database) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tiltyard boards'"
+            )
+        await asyncio.to_thread(rate, database)
+        await until(lambda: boards.newest(arena.arena))
 
 
 async def test_an_older_board_never_takes_the_place_of_a_newer(rated):
     told = []
 
-    async with some_boards(rated, on_snapshot=lambda *news: told.append(news)) as (boards, _):
+    async with boards_of(rated, on_snapshot=lambda *news: told.append(news)) as (boards, _):
         newest = await boards.latest(1, 0)
         before = len(told)
         boards._take(newest)
@@ -126,24 +106,19 @@ async def test_an_older_board_never_takes_the_place_of_a_newer(rated):
         assert await boards.latest(1, 0) is newest
 
 
-def test_a_filtered_board_is_made_of_the_battles_there(database, tmp_path):
-    arena_of(database, votes=1500)
+async def test_a_filtered_board_is_made_of_the_battles_there(database, tmp_path):
+    await arena_of(database, votes=1500)
     categorised(database)
-    asyncio.run(excluding(database))
+    await excluding(database)
     close_window(database)
     rate(database)
-
-    async def scene():
-        async with some_boards(database) as (boards, arena):
-            position = (await boards.latest(1, 0)).position
-            maths = await boards.filtered(arena, VoteSubset(0, "maths"))
-            both = await boards.filtered(arena, VoteSubset(0, "maths", "de"))
-            with pytest.raises(NotFound, match="no prompt"):
-                await boards.filtered(arena, VoteSubset(0, "art"))
-            assert await boards.filtered(arena, VoteSubset(0, "maths")) is maths
-            return position, maths, both
-
-    position, maths, both = asyncio.run(scene())
+    async with boards_of(database) as (boards, arena):
+        position = (await boards.latest(1, 0)).position
+        maths = await boards.filtered(arena, VoteSubset(0, "maths"))
+        both = await boards.filtered(arena, VoteSubset(0, "maths", "de"))
+        with pytest.raises(NotFound, match="no prompt"):
+            await boards.filtered(arena, VoteSubset(0, "art"))
+        assert await boards.filtered(arena, VoteSubset(0, "maths")) is maths
     battles = battles_of(database, tmp_path, position)
     assert len(battles) < 1500
     for document, wanted in ((maths, {"maths"}), (both, {"maths-de"})):
@@ -175,27 +150,24 @@ def check_ratings(board, battles):
 @pytest.mark.slow(but="0-4")
 @pytest.mark.parametrize("phase", [2, 4])
 @pytest.mark.parametrize("source", [0, 1])
-def test_a_filter_that_leaves_every_vote_makes_the_board_that_was_published(database, source, phase):
+async def test_a_filter_that_leaves_every_vote_makes_the_board_that_was_published(database, source, phase):
     """The same method: ratings, intervals clustered by prompt and voter, and every claim."""
     # Few evaluations: a rater makes boards only as often as a share of its time allows.
-    asyncio.run(make_arena(database, 5, 12, policy=Policy(phase=phase, evaluated_every=500)))
+    await make_arena(database, 5, 12, policy=Policy(phase=phase, evaluated_every=500))
     lay_votes(database, 1, 2500, 5, 12, sessions=60, strengths=[0.0, 0.1, 0.9, 1.0, -1.0])
     with connect(database) as connection:
         connection.execute("UPDATE prompts SET category = 'all'")
     if source:
-        asyncio.run(judged(database))
-    asyncio.run(retiring(database, "model-3"))
+        await judged(database)
+    await retiring(database, "model-3")
     close_window(database)
     rate(database)
-
-    async def scene():
-        async with some_boards(database) as (boards, arena):
-            newest = await boards.latest(1, source)
-            return json.loads(newest.document), json.loads(
-                (await boards.filtered(arena, VoteSubset(source, "all"))).data
-            )
-
-    whole, filtered = asyncio.run(scene())
+    async with boards_of(database) as (boards, arena):
+        newest = await boards.latest(1, source)
+        whole, filtered = (
+            json.loads(newest.document),
+            json.loads((await boards.filtered(arena, VoteSubset(source, "all"))).data),
+        )
     assert (filtered["votes"], filtered["prompts"]) == (whole["votes"], 12)
     assert filtered["settled"] == whole["settled"]
     assert (source == 1) is (filtered["settled"]["values"]["case"] == "nothing")
@@ -226,13 +198,13 @@ async def retiring(url, model):
 
 def test_a_filtered_board_of_a_snapshot_stays_as_it_was(database, tmp_path):
     """Votes, models, prompts, exclusions and retirements that come later change nothing."""
-    arena_of(database, votes=300)
+    asyncio.run(arena_of(database, votes=300))
     categorised(database)
     close_window(database)
     rate(database)
 
     async def look(sha256=None):
-        async with some_boards(database) as (boards, arena):
+        async with boards_of(database) as (boards, arena):
             once = await (boards.latest(1, 0) if sha256 is None else boards.published(1, sha256))
             return once.sha256, (await boards.filtered(arena, VoteSubset(0, "maths"), once)).data
 
@@ -264,7 +236,7 @@ def test_a_filtered_board_of_a_snapshot_stays_as_it_was(database, tmp_path):
 
 def test_models_imported_while_a_board_was_made_are_not_on_its_filtered_boards(database, tmp_path):
     """Their responses bear the time at which the import began, which may be before the last event of the board."""
-    arena_of(database, votes=60)
+    asyncio.run(arena_of(database, votes=60))
     categorised(database)
     close_window(database)
     rate(database)
@@ -275,14 +247,14 @@ def test_models_imported_while_a_board_was_made_are_not_on_its_filtered_boards(d
             await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "arena", path)
         with connect(database) as connection:
             connection.execute("UPDATE responses SET added_at = (SELECT min(at) FROM events)")
-        async with some_boards(database) as (boards, arena):
+        async with boards_of(database) as (boards, arena):
             return json.loads((await boards.filtered(arena, VoteSubset(0, "maths"))).data)
 
     assert len(asyncio.run(scene())["rows"]) == 5
 
 
-def arena_of(url, votes):
-    asyncio.run(make_arena(url, 5, 12))
+async def arena_of(url, votes):
+    await make_arena(url, 5, 12)
     lay_votes(url, 1, votes, 5, 12, sessions=20)
 
 
@@ -291,46 +263,31 @@ async def excluding(url):
         await exclude(pool, "arena", VoteSelection(sessions=[3]), "a bot", actor="cli")
 
 
-def test_a_category_without_votes_has_a_board_that_claims_nothing(database, tmp_path):
-    voted(database, votes=10)
-
-    async def grown():
-        async with open_pool(database, most=2) as pool:
-            path = answers_file(tmp_path / "more.jsonl", 2, 1)
-            text = (
-                path.read_text().replace("prompt-0", "new").replace('"model":', '"category": "art", "model":')
-            )
-            path.write_text(text)
-            await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "arena", path)
-
-    asyncio.run(grown())
+async def test_a_category_without_votes_has_a_board_that_claims_nothing(database, tmp_path):
+    await asyncio.to_thread(voted, database, votes=10)
+    async with open_pool(database, most=2) as pool:
+        path = answers_file(tmp_path / "more.jsonl", 2, 1)
+        text = path.read_text().replace("prompt-0", "new").replace('"model":', '"category": "art", "model":')
+        path.write_text(text)
+        await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "arena", path)
     close_window(database)
     rate(database)
-
-    async def scene():
-        async with some_boards(database) as (boards, arena):
-            return json.loads((await boards.filtered(arena, VoteSubset(0, "art"))).data)
-
-    board = asyncio.run(scene())
+    async with boards_of(database) as (boards, arena):
+        board = json.loads((await boards.filtered(arena, VoteSubset(0, "art"))).data)
     assert (board["votes"], board["prompts"]) == (0, 1)
     assert board["settled"]["values"]["case"] == "nothing"
     assert {row["bradley_terry"] for row in board["rows"]} == {None}
 
 
-def test_the_page_of_a_model_counts_what_the_battles_say(database, tmp_path):
-    arena_of(database, votes=400)
+async def test_the_page_of_a_model_counts_what_the_battles_say(database, tmp_path):
+    await arena_of(database, votes=400)
     categorised(database)
     rate(database)
-
-    async def scene():
-        async with some_boards(database) as (boards, arena):
-            newest = await boards.latest(1, 0)
-            page = json.loads((await boards.model(arena, 0, "model-2")).data)
-            with pytest.raises(NotFound):
-                await boards.model(arena, 0, "nobody")
-            return newest, page
-
-    newest, page = asyncio.run(scene())
+    async with boards_of(database) as (boards, arena):
+        newest = await boards.latest(1, 0)
+        page = json.loads((await boards.model(arena, 0, "model-2")).data)
+        with pytest.raises(NotFound):
+            await boards.model(arena, 0, "nobody")
     battles = [
         b for b in battles_of(database, tmp_path, newest.position) if "model-2" in (b.model_a, b.model_b)
     ]
@@ -365,40 +322,36 @@ class Clock:
         return self.now
 
 
-def test_what_took_long_is_not_made_again_at_once(rated, monkeypatch):
+async def test_what_took_long_is_not_made_again_at_once(rated, monkeypatch):
     made, clock = [], Clock()
     monkeypatch.setattr("tiltyard.arena.boards.document_cache.time", clock)
+    async with boards_of(rated) as (boards, _):
+        newest = await boards.latest(1, 0)
 
-    async def scene():
-        async with some_boards(rated) as (boards, _):
-            newest = await boards.latest(1, 0)
+        async def slow(k):
+            await asyncio.sleep(0)
+            clock.now += 0.05
+            made.append(k)
+            return k
 
-            async def slow(k):
-                await asyncio.sleep(0)
-                clock.now += 0.05
-                made.append(k)
-                return k
+        class Newer:
+            sha256 = "another"
 
-            class Newer:
-                sha256 = "another"
+        async def ask(snapshot, k):
+            return await boards._documents(("key",), snapshot, lambda: slow(k))
 
-            async def ask(snapshot, k):
-                return await boards._documents(("key",), snapshot, lambda: slow(k))
-
-            assert await asyncio.gather(*(ask(newest, 1) for _ in range(5))) == [1] * 5
-            assert await ask(Newer, 2) == 1
-            clock.now += 0.4
-            assert await ask(Newer, 2) == 1
-            clock.now += 0.2
-            assert await ask(newest, 3) == 1
-            assert await ask(Newer, 4) == 4
-
-    asyncio.run(scene())
+        assert await asyncio.gather(*(ask(newest, 1) for _ in range(5))) == [1] * 5
+        assert await ask(Newer, 2) == 1
+        clock.now += 0.4
+        assert await ask(Newer, 2) == 1
+        clock.now += 0.2
+        assert await ask(newest, 3) == 1
+        assert await ask(Newer, 4) == 4
     assert made == [1, 4]
 
 
 async def test_only_so_many_wait_for_a_board_to_be_counted(rated):
-    async with some_boards(rated) as (boards, _):
+    async with boards_of(rated) as (boards, _):
         newest = await boards.latest(1, 0)
         may_end = asyncio.Event()
 
@@ -420,8 +373,7 @@ async def test_only_so_many_wait_for_a_board_to_be_counted(rated):
 
 async def test_a_count_that_takes_too_long_is_ended(rated, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.boards.board_cache._STATEMENT_SECONDS", 0.1)
-
-    async with some_boards(rated) as (boards, arena):
+    async with boards_of(rated) as (boards, arena):
         with connect(rated) as blocker, blocker.transaction():
             blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")
             async with asyncio.timeout(60):

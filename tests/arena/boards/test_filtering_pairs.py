@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections import Counter
-from contextlib import asynccontextmanager
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from hypothesis import strategies as st
 
 from support.live_arenas import make_arena
 from support.shown_boards import NAMES, shown_board
-from support.voted_arenas import lay_votes
-from tiltyard.arena.boards.board_cache import BoardCache
+from support.voted_arenas import boards_of, lay_votes
 from tiltyard.arena.boards.filtered_boards import VoteSubset, count_consecutive_passes, pair_results
 from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.log.buckets import shared_bucket
@@ -28,17 +26,6 @@ from tiltyard.postgres.statements import bucket_statement
 KEYS = SecretKeys(["k" * 40])
 
 
-@asynccontextmanager
-async def some_boards(url):
-    async with open_pool(url, most=3) as pool:
-        boards = BoardCache(url, pool)
-        await boards.start()
-        try:
-            yield boards, await boards.arena("arena")
-        finally:
-            await boards.stop()
-
-
 @pytest.fixture(scope="module")
 def voted_database(server, template):
     from support.postgres_servers import fresh_database
@@ -48,16 +35,13 @@ def voted_database(server, template):
         yield url
 
 
-def test_pairs_are_those_of_the_exported_battles(voted_database, tmp_path):
-    async def scene():
-        async with some_boards(voted_database) as (boards, arena):
-            newest = await boards.latest(arena.arena, 0)
-            whole = await boards.pairs(arena, VoteSubset(0), 7)
-            law = await boards.pairs(arena, VoteSubset(0, "law", "de"), 7)
-            counted = await boards.pairs(arena, VoteSubset(0, excluded="counted"), 7)
-            return newest, [json.loads(one.data) for one in (whole, law, counted)]
-
-    newest, (whole, law, counted) = asyncio.run(scene())
+async def test_pairs_are_those_of_the_exported_battles(voted_database, tmp_path):
+    async with boards_of(voted_database) as (boards, arena):
+        newest = await boards.latest(arena.arena, 0)
+        whole = await boards.pairs(arena, VoteSubset(0), 7)
+        law = await boards.pairs(arena, VoteSubset(0, "law", "de"), 7)
+        counted = await boards.pairs(arena, VoteSubset(0, excluded="counted"), 7)
+        whole, law, counted = (json.loads(one.data) for one in (whole, law, counted))
     position = newest.position
     shown = [row["model"] for row in json.loads(newest.document)["rows"][:7]]
     assert whole["models"] == law["models"] == shown
@@ -128,14 +112,10 @@ def test_evaluations_in_a_row_are_counted_as_far_as_they_are_known(looks, votes,
     assert count_consecutive_passes(looks, votes=votes, every=250, most=3) == expected
 
 
-def test_history_tells_what_the_boards_said_then(voted_database):
-    async def scene():
-        async with some_boards(voted_database) as (boards, arena):
-            newest = await boards.latest(arena.arena, 0)
-            told = json.loads((await boards.history(arena, 0, 3)).data)
-            return newest, told
-
-    newest, told = asyncio.run(scene())
+async def test_history_tells_what_the_boards_said_then(voted_database):
+    async with boards_of(voted_database) as (boards, arena):
+        newest = await boards.latest(arena.arena, 0)
+        told = json.loads((await boards.history(arena, 0, 3)).data)
     with connect(voted_database) as connection:
         kept = connection.execute(
             "SELECT position, document FROM snapshots WHERE arena = 1 AND source = 0 AND (evaluated OR sha256 = %s) "
@@ -154,23 +134,19 @@ def test_history_tells_what_the_boards_said_then(voted_database):
     assert [one["position"] for one in told["scores"]] == sorted(one["position"] for one in told["scores"])
 
 
-def test_history_is_thinned_and_keeps_the_newest(voted_database):
+async def test_history_is_thinned_and_keeps_the_newest(voted_database):
     from tiltyard.arena.boards.snapshots import read_scores
 
-    async def scene():
-        async with some_boards(voted_database) as (boards, arena):
-            newest = await boards.latest(arena.arena, 0)
-            async with boards._pool.connection() as connection:
-                few = await read_scores(connection, newest, NAMES[:1], most=2)
-            return newest, few
-
-    newest, few = asyncio.run(scene())
+    async with boards_of(voted_database) as (boards, arena):
+        newest = await boards.latest(arena.arena, 0)
+        async with boards._pool.connection() as connection:
+            few = await read_scores(connection, newest, NAMES[:1], most=2)
     assert 1 <= len(few) <= 2
     assert few[-1]["position"] == newest.position
 
 
 async def test_what_was_asked_of_one_snapshot_is_never_that_of_another(voted_database):
-    async with some_boards(voted_database) as (boards, arena):
+    async with boards_of(voted_database) as (boards, arena):
         newest = await boards.latest(arena.arena, 0)
         with connect(voted_database) as connection:
             row = connection.execute(
@@ -192,22 +168,18 @@ async def test_what_was_asked_of_one_snapshot_is_never_that_of_another(voted_dat
                 await boards.published(arena.arena, nobody)
 
 
-def test_the_same_question_is_counted_once_for_everybody(voted_database):
+async def test_the_same_question_is_counted_once_for_everybody(voted_database):
     counted = []
+    async with boards_of(voted_database) as (boards, arena):
+        make = boards._filter
 
-    async def scene():
-        async with some_boards(voted_database) as (boards, arena):
-            make = boards._filter
+        async def counting(*given):
+            counted.append(given)
+            return await make(*given)
 
-            async def counting(*given):
-                counted.append(given)
-                return await make(*given)
-
-            boards._filter = counting
-            asked = [boards.filtered(arena, VoteSubset(0, "law")) for _ in range(30)]
-            assert len({one.sha256 for one in await asyncio.gather(*asked)}) == 1
-
-    asyncio.run(scene())
+        boards._filter = counting
+        asked = [boards.filtered(arena, VoteSubset(0, "law")) for _ in range(30)]
+        assert len({one.sha256 for one in await asyncio.gather(*asked)}) == 1
     assert len(counted) == 1
 
 
@@ -216,7 +188,7 @@ def test_two_are_counted_at_once_and_no_more(voted_database):
 
     async def scene():
         nonlocal running, most
-        async with some_boards(voted_database) as (boards, arena):
+        async with boards_of(voted_database) as (boards, arena):
             newest = await boards.latest(arena.arena, 0)
 
             async def slow(k):
@@ -235,8 +207,8 @@ def test_two_are_counted_at_once_and_no_more(voted_database):
 
 
 @pytest.mark.parametrize("named", ["battles_tally", "battles_pairs"])
-def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
-    arena = asyncio.run(make_arena(database, 5, 4))
+async def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
+    arena = await make_arena(database, 5, 4)
     with connect(database) as connection:
         parts = connection.execute(
             "SELECT relid::regclass::text FROM unnest(ARRAY['matchups', 'endings']) AS whole, "
@@ -263,20 +235,16 @@ def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
         rows = await connection.execute(f"EXPLAIN {bucket_statement(named, shared_bucket(1))}", values)
         return "\n".join(line for (line,) in await rows.fetchall())
 
-    async def scene():
-        async with open_pool(database, most=1) as pool, pool.connection() as connection:
-            before = await planned(connection)
-            async with limit_statement_time(connection, 20.0):
-                tally = await (
-                    read_tally(connection, 1, 0, upto=10**6)
-                    if named == "battles_tally"
-                    else read_pairs(connection, 1, 0, upto=10**6, models=range(5))
-                )
-                assert tally.count.sum() == 3000
-                within = await planned(connection)
-            assert await planned(connection) == before
-            return before, within
-
-    before, within = asyncio.run(scene())
+    async with open_pool(database, most=1) as pool, pool.connection() as connection:
+        before = await planned(connection)
+        async with limit_statement_time(connection, 20.0):
+            tally = await (
+                read_tally(connection, 1, 0, upto=10**6)
+                if named == "battles_tally"
+                else read_pairs(connection, 1, 0, upto=10**6, models=range(5))
+            )
+            assert tally.count.sum() == 3000
+            within = await planned(connection)
+        assert await planned(connection) == before
     assert "Nested Loop" in before
     assert "Nested Loop" not in within

@@ -10,8 +10,7 @@ import pytest
 
 from support.live_arenas import make_arena, voting_queue_of
 from support.postgres_servers import fresh_database
-from support.voted_arenas import close_window, lay_votes, rate, voted
-from tiltyard.arena.boards.board_cache import BoardCache
+from support.voted_arenas import boards_of, close_window, lay_votes, rate, voted
 from tiltyard.arena.boards.model_profiles import ModelProfiles
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
@@ -31,25 +30,17 @@ RESULT = {Kind.WIN_A: "WL", Kind.WIN_B: "LW", Kind.TIE: "TT", Kind.BOTH_BAD: "BB
 
 @asynccontextmanager
 async def profiles_of(url):
-    async with open_pool(url, most=3) as pool:
-        boards = BoardCache(url, pool)
-        await boards.start()
-        try:
-            yield ModelProfiles(pool, boards), await boards.arena("arena")
-        finally:
-            await boards.stop()
+    async with boards_of(url) as (boards, arena):
+        yield ModelProfiles(boards._pool, boards), arena
 
 
-def profile(url, name="model-2", source=0):
-    async def scene():
-        async with profiles_of(url) as (model_profiles, arena):
-            return await model_profiles.of(arena, source, name)
-
-    return asyncio.run(scene())
+async def profile(url, name="model-2", source=0):
+    async with profiles_of(url) as (model_profiles, arena):
+        return await model_profiles.of(arena, source, name)
 
 
-def laid(url, votes=900, models=5, prompts=12, **options):
-    asyncio.run(make_arena(url, models, prompts, **options))
+async def laid(url, votes=900, models=5, prompts=12, **options):
+    await make_arena(url, models, prompts, **options)
     lay_votes(url, 1, votes, models, prompts, sessions=20)
     rate(url)
 
@@ -58,7 +49,7 @@ def laid(url, votes=900, models=5, prompts=12, **options):
 def shown(server, template):
     """An arena with a board and three evaluations, for tests that change nothing in the database."""
     with fresh_database(server, template) as url:
-        laid(url)
+        asyncio.run(laid(url))
         yield url
 
 
@@ -83,17 +74,13 @@ def told(record):
     return (record.wins, record.losses, record.ties, record.both_bad)
 
 
-def test_every_record_is_that_of_the_log(database):
-    laid(database)
-
-    async def excluding():
-        async with open_pool(database, most=1) as pool:
-            await exclude(pool, "arena", VoteSelection(sessions=[3, 4]), "a bot", actor="cli")
-
-    asyncio.run(excluding())
+async def test_every_record_is_that_of_the_log(database):
+    await laid(database)
+    async with open_pool(database, most=1) as pool:
+        await exclude(pool, "arena", VoteSelection(sessions=[3, 4]), "a bot", actor="cli")
     close_window(database)
     rate(database)
-    found = profile(database)
+    found = await profile(database)
     results = list(results_of(database, 2, found.snapshot.position))
     assert 0 < len(results) == found.row.votes
     for opponent in found.opponents:
@@ -110,8 +97,8 @@ def test_every_record_is_that_of_the_log(database):
     assert votes == sorted(votes, reverse=True)
 
 
-def test_expected_scores_are_elos_curve_on_the_boards_ratings(shown):
-    found = profile(shown)
+async def test_expected_scores_are_elos_curve_on_the_boards_ratings(shown):
+    found = await profile(shown)
     rows = {row["model"]: row for row in json.loads(found.snapshot.document)["rows"]}
     for opponent in found.opponents:
         gap = rows[opponent.name]["rating"] - found.row.rating
@@ -119,8 +106,8 @@ def test_expected_scores_are_elos_curve_on_the_boards_ratings(shown):
         assert opponent.rank == rows[opponent.name]["rank"]
 
 
-def test_the_coverage_heatmap_counts_votes_of_pair_and_prompt(shown):
-    found = profile(shown)
+async def test_the_coverage_heatmap_counts_votes_of_pair_and_prompt(shown):
+    found = await profile(shown)
     results = list(results_of(shown, 2, found.snapshot.position))
     heat = found.heatmap
     assert len(heat.prompts) == 12
@@ -139,10 +126,10 @@ def test_the_coverage_heatmap_counts_votes_of_pair_and_prompt(shown):
     assert all(high >= low for high, low in pairwise(heat.prompt_deficit))
 
 
-def test_neighbours_are_those_of_the_board(shown):
-    ranked = [row["model"] for row in json.loads(profile(shown).snapshot.document)["rows"]]
+async def test_neighbours_are_those_of_the_board(shown):
+    ranked = [row["model"] for row in json.loads((await profile(shown)).snapshot.document)["rows"]]
     for place, name in enumerate(ranked):
-        found = profile(shown, name)
+        found = await profile(shown, name)
         results = list(results_of(shown, int(name[-1]), found.snapshot.position))
         for challenge, at in zip(found.challenges, (place - 1, place + 1), strict=True):
             if not 0 <= at < len(ranked):
@@ -153,8 +140,8 @@ def test_neighbours_are_those_of_the_board(shown):
             assert told(challenge) == counted(letters)
 
 
-def test_the_history_is_that_of_the_boards_with_an_evaluation(shown):
-    found = profile(shown)
+async def test_the_history_is_that_of_the_boards_with_an_evaluation(shown):
+    found = await profile(shown)
     assert [moment.votes for moment in found.history] == [250, 500, 750]
     with connect(shown) as connection:
         documents = connection.execute(
@@ -169,57 +156,49 @@ def test_the_history_is_that_of_the_boards_with_an_evaluation(shown):
         )
 
 
-def test_responses_are_told_by_date_and_never_by_content(database, tmp_path):
-    laid(database, votes=40)
-
-    async def changing():
-        async with open_pool(database, most=2) as pool:
-            contents = BlobStore(pool, FolderStorage(tmp_path))
-            await withdraw(pool, contents, "arena", "prompt-3", "model-2", reason="broken", actor="cli")
-
-    asyncio.run(changing())
+async def test_responses_are_told_by_date_and_never_by_content(database, tmp_path):
+    await laid(database, votes=40)
+    async with open_pool(database, most=2) as pool:
+        contents = BlobStore(pool, FolderStorage(tmp_path))
+        await withdraw(pool, contents, "arena", "prompt-3", "model-2", reason="broken", actor="cli")
     with connect(database) as connection:
         connection.execute(
             "INSERT INTO responses (arena, model, prompt, kind, media_type, sha256, size) "
             "SELECT arena, model, prompt, 'image', 'image/png', sha256, size FROM responses "
             "WHERE model = 2 AND prompt = 3"
         )
-    found = profile(database)
+    found = await profile(database)
     assert len(found.responses) == 13
     (gone,) = [one for one in found.responses if one.withdrawn_at is not None]
     new = next(one for one in found.responses if one.prompt == "prompt-3" and one.withdrawn_at is None)
     assert gone.replaced_at == new.added_at
     assert (new.kind, gone.kind, gone.prompt) == (None, "text", "prompt-3")
     assert {one.kind for one in found.responses if one.prompt != "prompt-3"} == {"text"}
-    others = profile(database, "model-1").responses
+    others = (await profile(database, "model-1")).responses
     assert [one.kind for one in others if one.prompt == "prompt-3"] == [None]
     assert new.replaced_at is None
     assert not {"sha256", "size", "response", "text"} & set(type(gone).__slots__)
 
 
-def test_a_retired_model_keeps_its_page_and_is_sought_no_more(database):
-    laid(database)
-
-    async def retiring():
-        async with open_pool(database, most=2) as pool:
-            await set_enabled(pool, "arena", "model-2", enabled=False, actor="cli")
-
-    asyncio.run(retiring())
+async def test_a_retired_model_keeps_its_page_and_is_sought_no_more(database):
+    await laid(database)
+    async with open_pool(database, most=2) as pool:
+        await set_enabled(pool, "arena", "model-2", enabled=False, actor="cli")
     close_window(database)
     rate(database)
-    found = profile(database)
+    found = await profile(database)
     assert found.row.enabled is False
     assert found.heatmap is None
     assert found.challenges == (None, None)
     assert sum(one.met.record.votes for one in found.opponents) == found.row.votes > 0
-    other = profile(database, "model-1")
+    other = await profile(database, "model-1")
     gone = next(one for one in other.opponents if one.name == "model-2")
     assert (gone.enabled, gone.rank, gone.met.deficit) == (False, None, None)
 
 
-def test_phase_one_shows_nothing_of_the_policy(database):
-    laid(database, votes=100, policy=Policy(phase=1))
-    found = profile(database)
+async def test_phase_one_shows_nothing_of_the_policy(database):
+    await laid(database, votes=100, policy=Policy(phase=1))
+    found = await profile(database)
     assert not found.shown_policy
     assert found.heatmap is None
     assert found.challenges == (None, None)
@@ -228,28 +207,24 @@ def test_phase_one_shows_nothing_of_the_policy(database):
     assert found.row.votes == sum(one.record.votes for one in found.prompts)
 
 
-def test_votes_of_people_and_of_judges_are_told_apart(shown):
-    judged = profile(shown, source=1)
+async def test_votes_of_people_and_of_judges_are_told_apart(shown):
+    judged = await profile(shown, source=1)
     assert judged.row.votes == 0
     assert judged.prompts == ()
     assert all(one.met.record.votes == 0 and one.met.score is None for one in judged.opponents)
 
 
-def test_a_vote_that_can_be_undone_is_in_no_profile(database):
-    arena = voted(database, votes=12)
-
-    async def voting():
-        async with voting_queue_of(database, arena) as queue:
-            voter = Voter(77)
-            offered = await queue.next_matchup(voter)
-            await queue.vote(voter, offered.matchup, Kind.WIN_A)
-            await queue.next_matchup(voter)
-
-    asyncio.run(voting())
+async def test_a_vote_that_can_be_undone_is_in_no_profile(database):
+    arena = await asyncio.to_thread(voted, database, votes=12)
+    async with voting_queue_of(database, arena) as queue:
+        voter = Voter(77)
+        offered = await queue.next_matchup(voter)
+        await queue.vote(voter, offered.matchup, Kind.WIN_A)
+        await queue.next_matchup(voter)
     rate(database)
-    votes = [profile(database, f"model-{k}").row.votes for k in range(4)]
+    votes = [(await profile(database, f"model-{k}")).row.votes for k in range(4)]
     assert sum(votes) == 2 * 12
-    found = profile(database, "model-0")
+    found = await profile(database, "model-0")
     assert sum(map(sum, found.heatmap.votes)) == found.row.votes
 
 

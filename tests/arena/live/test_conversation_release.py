@@ -1,14 +1,15 @@
 """What may leave a live arena, and what is left out of it: consent, erasure, retention, private data."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pyarrow.parquet as pq
 import pytest
 
+from support.folded_votes import rows
 from support.live_arenas import made_arena
-from support.released_battles import in_a_live_arena
+from support.released_battles import live_scene
 from tiltyard.arena.content.arena_texts import change_texts, give_consent, read_texts
+from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.live.conversation_release import (
     CONVERSATION_COLUMNS,
     EXACT_COLUMNS,
@@ -27,26 +28,15 @@ from tiltyard.postgres.connections import connect, open_pool
 KEYS = SecretKeys(["a secret that is long enough for a test"], where="a test")
 
 
-def fought(database, scene):
-    return asyncio.run(in_a_live_arena(database, scene))
-
-
 def released(database, path, **options):
     counts = write_conversations(database, KEYS, "arena", path, **options)
     return counts, pq.read_table(path).to_pylist()
 
 
-def rows(database, text):
-    with connect(database) as connection:
-        return connection.execute(text).fetchall()
-
-
-def test_turns_votes_and_costs_are_released(database, tmp_path):
-    async def scene(live):
+async def test_turns_votes_and_costs_are_released(database, tmp_path):
+    async with live_scene(database) as live:
         await live.battle(1, "What is this?", "And that?", flags={"language": "en", "identity": ["a"]})
         await live.battle(2, "Qu'est-ce ?", kind=Kind.BOTH_BAD, flags={"language": "fr"})
-
-    fought(database, scene)
     counts, table = released(database, tmp_path / "out.parquet", release="first", exact_for="cli")
     assert (counts.battles, counts.turns, counts.left_out) == (2, 3, {})
     assert list(table[0]) == list(CONVERSATION_COLUMNS)
@@ -79,13 +69,11 @@ def test_turns_votes_and_costs_are_released(database, tmp_path):
         released(database, tmp_path / "named.parquet", release="first")
 
 
-def test_open_void_and_unfinal_battles_are_not_released(database, tmp_path):
-    async def scene(live):
+async def test_open_void_and_unfinal_battles_are_not_released(database, tmp_path):
+    async with live_scene(database) as live:
         await live.battle(1, "voted")
         await live.battle(2, "void", kind=None, state="void")
         await live.battle(3, "open", kind=None)
-
-    fought(database, scene)
     counts, table = released(database, tmp_path / "out.parquet")
     assert [row["prompt"] for row in table] == ["voted"]
     assert counts.left_out == {}
@@ -99,41 +87,38 @@ def test_open_void_and_unfinal_battles_are_not_released(database, tmp_path):
     assert [row["prompt"] for row in released(database, tmp_path / "out.parquet")[1]] == ["open"]
 
 
-def test_only_voters_who_agreed_to_the_newest_consent_are_released(database, tmp_path):
-    async def scene(live):
+async def test_only_voters_who_agreed_to_the_newest_consent_are_released(database, tmp_path):
+    async with live_scene(database) as live:
         await live.battle(1, "agreed")
         await live.battle(2, "did not agree")
-
-    arena = fought(database, scene)
 
     async def consent(text, *sessions):
         async with open_pool(database, most=1) as pool:
             await change_texts(pool, "arena", {"consent": text}, actor="cli")
+            async with pool.connection() as connection:
+                arena = await find_arena(connection, "arena")
             texts = await read_texts(pool, arena)
             for session in sessions:
                 await give_consent(pool, arena.arena, session, texts["consent"].sha256)
 
-    asyncio.run(consent("We publish what you write.", 1))
+    await consent("We publish what you write.", 1)
     counts, table = released(database, tmp_path / "out.parquet")
     assert [row["prompt"] for row in table] == ["agreed"]
     assert counts.left_out == {"without consent": 1}
-    asyncio.run(consent("We publish more."))
+    await consent("We publish more.")
     assert released(database, tmp_path / "out.parquet")[1] == []
-    asyncio.run(consent(""))
+    await consent("")
     assert len(released(database, tmp_path / "out.parquet")[1]) == 2
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_battles_with_private_data_are_left_out_unless_asked_for(database, tmp_path, stored):
+async def test_battles_with_private_data_are_left_out_unless_asked_for(database, tmp_path, stored):
     """Whether or not it was noticed when the turn ended."""
-
-    async def scene(live):
+    async with live_scene(database) as live:
         await live.battle(1, "harmless")
         flags = {"private": ["phone"]} if stored else {}
         answers = ("left", "right") if stored else ("left", "write to ann@firma.de")
         await live.battle(2, "fine", "private", flags=flags, answers=answers)
-
-    fought(database, scene)
     counts, table = released(database, tmp_path / "out.parquet")
     assert [row["prompt"] for row in table] == ["harmless"]
     assert counts.left_out == {"with private data": 1}
@@ -141,12 +126,10 @@ def test_battles_with_private_data_are_left_out_unless_asked_for(database, tmp_p
     assert sorted(row["private"] for row in table) == ["", *["phone" if stored else "e-mail"] * 2]
 
 
-def test_excluded_votes_are_left_out(database, tmp_path):
-    async def scene(live):
+async def test_excluded_votes_are_left_out(database, tmp_path):
+    async with live_scene(database) as live:
         await live.battle(1, "spam")
         await live.battle(2, "fine")
-
-    fought(database, scene)
     with connect(database) as connection:
         connection.execute(
             "INSERT INTO exclusions (arena, reason, excluded) SELECT arena, 'spam', 1 FROM arenas"
@@ -160,22 +143,16 @@ def test_excluded_votes_are_left_out(database, tmp_path):
     assert counts.left_out == {"excluded": 1}
 
 
-def test_erased_voters_are_not_released_and_their_hashes_are_gone(database, tmp_path):
-    async def scene(live):
+async def test_erased_voters_are_not_released_and_their_hashes_are_gone(database, tmp_path):
+    async with live_scene(database) as live:
         await live.battle(1, "mine", "and more")
         await live.battle(2, "common")
         await live.battle(1, "Common?")
 
-    arena = fought(database, scene)
-
-    async def erase():
-        async with open_pool(database, most=1) as pool:
-            done = await erase_session(pool, "arena", 1, reason="a request", actor="cli")
-            number = await number_prompt(pool, arena.arena, "COMMON")
-            return done, number
-
     votes = rows(database, "SELECT position, free_prompt FROM events WHERE kind = 1 ORDER BY position")
-    done, number = asyncio.run(erase())
+    async with open_pool(database, most=1) as pool:
+        done = await erase_session(pool, "arena", 1, reason="a request", actor="cli")
+        number = await number_prompt(pool, live.arena, "COMMON")
     assert done.live_turns == 3
     assert number == 2
     assert rows(database, "SELECT number FROM live_prompts WHERE sha256 IS NULL") == [(1,)]
@@ -187,24 +164,20 @@ def test_erased_voters_are_not_released_and_their_hashes_are_gone(database, tmp_
     assert counts.left_out == {"erased": 2}
 
 
-def test_answers_that_come_after_an_erasure_are_not_stored(database):
-    async def scene(live):
+async def test_answers_that_come_after_an_erasure_are_not_stored(database):
+    async with live_scene(database) as live:
         matchup = await live.battle(1, "first")
         with connect(database) as connection:
             connection.execute("UPDATE live_turns SET prompt = NULL, ended_at = NULL")
         await finish_turn(live.pool, live.arena, matchup, 1, TurnEnd("done", ("late", "later"), ("hm", "")))
-
-    fought(database, scene)
     stored = "SELECT state, answer_a, answer_b, thinking_a FROM live_turns"
     assert rows(database, stored) == [("done", None, None, None)]
 
 
-def test_texts_are_deleted_after_the_days_that_the_arena_keeps_them(database, tmp_path):
-    async def scene(live):
+async def test_texts_are_deleted_after_the_days_that_the_arena_keeps_them(database, tmp_path):
+    async with live_scene(database) as live:
         await live.battle(1, "old")
         await live.battle(2, "new")
-
-    fought(database, scene)
     with connect(database) as connection:
         connection.execute("UPDATE live_turns SET began_at = now() - interval '31 days' WHERE prompt = 'old'")
 
@@ -213,11 +186,11 @@ def test_texts_are_deleted_after_the_days_that_the_arena_keeps_them(database, tm
             return await delete_old_texts(pool, moment)
 
     now = datetime.now(UTC)
-    assert asyncio.run(delete(now)) == 0
+    assert await delete(now) == 0
     with connect(database) as connection:
         connection.execute("UPDATE arenas SET settings = settings || '{\"live_retention_days\": 30}'")
-    assert asyncio.run(delete(now - timedelta(days=2))) == 0
-    assert asyncio.run(delete(now)) == 1
+    assert await delete(now - timedelta(days=2)) == 0
+    assert await delete(now) == 1
     assert rows(database, "SELECT prompt, answer_a FROM live_turns ORDER BY prompt") == [
         ("new", "left"),
         (None, None),
@@ -227,14 +200,11 @@ def test_texts_are_deleted_after_the_days_that_the_arena_keeps_them(database, tm
     assert [row["prompt"] for row in released(database, tmp_path / "out.parquet")[1]] == ["new"]
 
 
-def test_long_arenas_are_read_in_pages(database, tmp_path, monkeypatch):
+async def test_long_arenas_are_read_in_pages(database, tmp_path, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.live.conversation_release._PAGE_BATTLES", 2)
-
-    async def scene(live):
+    async with live_scene(database) as live:
         for number in range(5):
             await live.battle(number + 1, f"prompt {number}")
-
-    fought(database, scene)
     table = released(database, tmp_path / "out.parquet", exact_for="cli")[1]
     prompts = [f"prompt {number}" for number in range(5)]
     assert [row["prompt"] for row in table] == prompts
@@ -243,8 +213,8 @@ def test_long_arenas_are_read_in_pages(database, tmp_path, monkeypatch):
     assert len(set(map(tuple, orders))) > 1
 
 
-def test_distinct_prompts_are_promoted_to_a_bank(database, tmp_path):
-    async def scene(live):
+async def test_distinct_prompts_are_promoted_to_a_bank(database, tmp_path):
+    async with live_scene(database) as live:
         await live.battle(1, "What is this?", "And that?")
         await live.battle(2, " what is THIS ", flags={"language": "en"})
         await live.battle(3, "who are you", flags={"language": "en", "identity": ["prompt", "a"]})
@@ -252,8 +222,6 @@ def test_distinct_prompts_are_promoted_to_a_bank(database, tmp_path):
         await live.battle(5, "call +49 30 901820")
         await live.battle(6, "42", flags={"language": "unknown"})
         await live.battle(7, "Warum ist der Himmel blau?", flags={"rules": []})
-
-    fought(database, scene)
     path = tmp_path / "prompts.jsonl"
     counts = promote_prompts(database, "arena", path)
     assert counts.left_out == {"flagged": 2, "with private data": 1}

@@ -1,6 +1,6 @@
 """Live arenas made from a file of models, and what a changed file changes."""
 
-import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -41,21 +41,17 @@ def entrants_of(tmp_path, text=MODELS):
     return read_entrants(LiveModels.load(path))
 
 
-def in_a_database(database, tmp_path, scene):
-    async def run():
-        async with open_pool(database, most=4) as pool:
-            await scene(pool, BlobStore(pool, FolderStorage(tmp_path / "responses")))
-
-    asyncio.run(run())
+@asynccontextmanager
+async def opened(database, tmp_path):
+    async with open_pool(database, most=4) as pool:
+        yield pool, BlobStore(pool, FolderStorage(tmp_path / "responses"))
 
 
-def test_stored_answers_are_refused(database, tmp_path):
-    async def scene(pool, blobs):
+async def test_stored_answers_are_refused(database, tmp_path):
+    async with opened(database, tmp_path) as (pool, blobs):
         await make_live_arena(pool, blobs, "live", entrants_of(tmp_path))
         with pytest.raises(Conflict, match="models answer live"):
             await import_answers(pool, blobs, "live", answers_file(tmp_path / "answers.jsonl", 2, 2))
-
-    in_a_database(database, tmp_path, scene)
 
 
 async def served(pool, arena):
@@ -63,19 +59,17 @@ async def served(pool, arena):
         return {one.name: one.enabled for one in await list_models(connection, arena)}
 
 
-def test_categories_cannot_be_withdrawn_or_hidden(database, tmp_path):
-    async def scene(pool, blobs):
+async def test_categories_cannot_be_withdrawn_or_hidden(database, tmp_path):
+    async with opened(database, tmp_path) as (pool, blobs):
         await make_live_arena(pool, blobs, "live", entrants_of(tmp_path))
         with pytest.raises(Conflict, match="withdraw"):
             await withdraw(pool, blobs, "live", "any", reason="a trial", actor="ada")
         with pytest.raises(Conflict, match="withdraw"):
             await hide(pool, blobs, "live", "any", "Heron", actor="ada")
 
-    in_a_database(database, tmp_path, scene)
 
-
-def test_a_file_of_models_makes_an_arena_in_which_prompts_are_free(database, tmp_path):
-    async def scene(pool, blobs):
+async def test_a_file_of_models_makes_an_arena_in_which_prompts_are_free(database, tmp_path):
+    async with opened(database, tmp_path) as (pool, blobs):
         made = await make_live_arena(pool, blobs, "live", entrants_of(tmp_path), categories=("code", "poems"))
         assert (made.settings.kind, made.settings.reveal, made.settings.entry) == (
             "live",
@@ -107,21 +101,18 @@ def test_a_file_of_models_makes_an_arena_in_which_prompts_are_free(database, tmp
             number = await number_prompt(pool, made.arena, "Why?")
             assert (await queue.begin_live(Voter(1), 1, number)).prompt == 1
             await queue.skip(Voter(1), next(iter(queue.state.open)))
-
-    in_a_database(database, tmp_path, scene)
     with connect(database) as connection:
         prompts = connection.execute("SELECT name, category FROM prompts ORDER BY prompt").fetchall()
         assert prompts == [("code", "code"), ("poems", "poems")]
         assert connection.execute("SELECT count(*), sum(size) FROM responses").fetchone() == (4, 0)
 
 
-def test_a_changed_entrant_is_a_new_model_and_the_old_one_is_retired(database, tmp_path):
+async def test_a_changed_entrant_is_a_new_model_and_the_old_one_is_retired(database, tmp_path):
     changed = MODELS.replace("Be brief.", "Be long.")
     alone = MODELS.partition("  - name: Plover")[0] + MODELS.partition("models:\n")[2].replace(
         "Heron", "Wren"
     )
-
-    async def scene(pool, blobs):
+    async with opened(database, tmp_path) as (pool, blobs):
         made = await make_live_arena(pool, blobs, "live", entrants_of(tmp_path))
         same = await sync_entrants(pool, blobs, "live", entrants_of(tmp_path))
         assert same.is_empty
@@ -142,26 +133,22 @@ def test_a_changed_entrant_is_a_new_model_and_the_old_one_is_retired(database, t
             True,
             True,
         ]
-
-    in_a_database(database, tmp_path, scene)
     with connect(database) as connection:
         actions = connection.execute("SELECT action FROM audit ORDER BY entry").fetchall()
         assert actions == [("create arena",), *[("change entrants",)] * 4]
 
 
-def test_a_price_may_change_without_a_new_version(database, tmp_path):
-    async def scene(pool, blobs):
+async def test_a_price_may_change_without_a_new_version(database, tmp_path):
+    async with opened(database, tmp_path) as (pool, blobs):
         made = await make_live_arena(pool, blobs, "live", entrants_of(tmp_path))
         dearer = entrants_of(tmp_path, MODELS.replace("output: 2", "output: 3"))
         assert (await sync_entrants(pool, blobs, "live", dearer)).is_empty
         assert (await list_entrants(pool, made.arena))[0].config["price"]["output"] == 3.0
         assert (await read_model_details(pool, made.arena)).of("Heron").output_usd == 3
 
-    in_a_database(database, tmp_path, scene)
 
-
-def test_a_budget_needs_prices_and_an_arena_keeps_its_kind(database, tmp_path):
-    async def scene(pool, blobs):
+async def test_a_budget_needs_prices_and_an_arena_keeps_its_kind(database, tmp_path):
+    async with opened(database, tmp_path) as (pool, blobs):
         with pytest.raises(BadConfig, match="Plover"):
             await make_live_arena(
                 pool, blobs, "live", entrants_of(tmp_path), settings=live_settings(live_day_dollars=5.0)
@@ -174,5 +161,3 @@ def test_a_budget_needs_prices_and_an_arena_keeps_its_kind(database, tmp_path):
             await sync_entrants(pool, blobs, "cached", entrants_of(tmp_path))
         with pytest.raises(BadConfig, match="categories"):
             await make_live_arena(pool, blobs, "twice", entrants_of(tmp_path), categories=("a", "a"))
-
-    in_a_database(database, tmp_path, scene)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from support.folded_votes import rows
 from support.live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
 from support.scripted_streams import ScriptedChat, StreamScript, steady
 from tiltyard.arena.live.live_battles import LiveBattles
@@ -32,25 +35,19 @@ _FAULT = ProviderFault("https://secret-model.example: 500", status=500, retryabl
 LONG = StreamScript([(0.05, "word ")] * 200)
 
 
-def rows(url: str, query: str) -> list[Any]:
-    with connect(url) as connection:
-        return list(connection.execute(query).fetchall())
+@asynccontextmanager
+async def live_arena(
+    database: str, models: ScriptedModels | None = None, **settings: Any
+) -> AsyncIterator[tuple[ArenaRegistry, LiveBattles]]:
+    settings.setdefault("live_pace", "as-it-comes")
+    await make_live_arena(database, **settings)
+    async with live_registries(database, models or ScriptedModels()) as (registry,):
+        yield registry, await registry.live_battles("arena")
 
 
-def in_a_live_arena(database: str, scene: Any, models: ScriptedModels | None = None, **settings: Any) -> None:
-    async def run() -> None:
-        settings.setdefault("live_pace", "as-it-comes")
-        await make_live_arena(database, **settings)
-        async with live_registries(database, models or ScriptedModels()) as (registry,):
-            await scene(registry, await registry.live_battles("arena"))
-
-    asyncio.run(run())
-
-
-def test_a_battle_from_the_prompt_to_the_vote_and_the_names(database: str) -> None:
+async def test_a_battle_from_the_prompt_to_the_vote_and_the_names(database: str) -> None:
     models = ScriptedModels()
-
-    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+    async with live_arena(database, models) as (registry, battles):
         battle = await battles.ask(ANN, "Why is the sky blue?")
         assert (battle.state, battle.category, len(battle.turns)) == ("open", "prompt-0", 1)
         queue = await registry.voting_queue("arena")
@@ -76,8 +73,6 @@ def test_a_battle_from_the_prompt_to_the_vote_and_the_names(database: str) -> No
             await battles.follow_up(ANN, battle.matchup, "More?")
         assert (await battles.battle(ANN, battle.matchup)).state == "voted"
         await battles.ask(ANN, "Another?")
-
-    in_a_live_arena(database, scene, models)
     asked = [chat.asked for chat in models.chats.values() if len(chat.asked) > 1]
     second = next(requests[1] for requests in asked)
     assert [(turn.role, turn.text) for turn in second.turns][-3:-1] == [
@@ -87,8 +82,8 @@ def test_a_battle_from_the_prompt_to_the_vote_and_the_names(database: str) -> No
     assert rows(database, "SELECT count(*) FROM live_calls WHERE state = 'done' AND cost > 0")[0][0] >= 4
 
 
-def test_a_battle_is_nobody_elses(database: str) -> None:
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+async def test_a_battle_is_nobody_elses(database: str) -> None:
+    async with live_arena(database) as (_, battles):
         battle = await battles.ask(ANN, "Why?")
         for refused in (
             battles.battle(BOB, battle.matchup),
@@ -102,14 +97,11 @@ def test_a_battle_is_nobody_elses(database: str) -> None:
             with pytest.raises(NotFound):
                 await refused
 
-    in_a_live_arena(database, scene)
 
-
-def test_stop_and_what_follows(database: str) -> None:
+async def test_stop_and_what_follows(database: str) -> None:
     models = ScriptedModels()
     models.script(LONG)
-
-    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+    async with live_arena(database, models) as (registry, battles):
         battle = await battles.ask(ANN, "Why?")
         await read_frames(battles, ANN, battle.matchup, until=20)
         battle = await battles.stop(ANN, battle.matchup)
@@ -120,32 +112,26 @@ def test_stop_and_what_follows(database: str) -> None:
         assert await battles.stop(ANN, battle.matchup) == battle
         await (await registry.voting_queue("arena")).vote(ANN, battle.matchup, Kind.TIE)
 
-    in_a_live_arena(database, scene, models)
 
-
-def test_again_is_a_new_battle_with_the_same_prompt(database: str) -> None:
+async def test_again_is_a_new_battle_with_the_same_prompt(database: str) -> None:
     models = ScriptedModels()
     models.script(LONG)
-
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+    async with live_arena(database, models) as (_, battles):
         battle = await battles.ask(ANN, "Why?")
         second = await battles.again(ANN, battle.matchup)
         assert second.matchup != battle.matchup
         assert second.turns[0].prompt == "Why?"
         assert (await battles.battle(ANN, battle.matchup)).state == "skipped"
         await battles.stop(ANN, second.matchup)
-
-    in_a_live_arena(database, scene, models)
     assert rows(database, "SELECT DISTINCT free_prompt FROM matchups") == [(1,)]
 
 
-def test_a_model_that_fails_voids_the_battle_and_rests(database: str) -> None:
+async def test_a_model_that_fails_voids_the_battle_and_rests(database: str) -> None:
     models = ScriptedModels()
     for model in range(4):
         models.chats[model] = ScriptedChat([StreamScript([(0.02, "fine")])])
     models.chats[0] = ScriptedChat([StreamScript([], fault=_FAULT)])
-
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+    async with live_arena(database, models) as (_, battles):
         void = 0
         for number in range(40):
             voter = Voter(10 + number)
@@ -158,8 +144,6 @@ def test_a_model_that_fails_voids_the_battle_and_rests(database: str) -> None:
                 again = await battles.again(voter, battle.matchup)
                 await read_frames(battles, voter, again.matchup)
         assert void in {1, 2}, "two calls each; at the third failure it is rested"
-
-    in_a_live_arena(database, scene, models)
     voided = rows(database, "SELECT detail FROM events WHERE detail ? 'void'")
     assert voided
     assert all("model 0" in detail["void"] for (detail,) in voided)
@@ -167,8 +151,9 @@ def test_a_model_that_fails_voids_the_battle_and_rests(database: str) -> None:
     assert served[0][0] > 30
 
 
-def test_budgets_are_kept(database: str) -> None:
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+async def test_budgets_are_kept(database: str) -> None:
+    # A call reserves 3 millionths for each of 1,000 tokens and each character.
+    async with live_arena(database, live_budget_dollars=0.013) as (_, battles):
         battle = await battles.ask(ANN, "Why?")
         await read_frames(battles, ANN, battle.matchup)
         with pytest.raises(OutOfBudget):
@@ -178,12 +163,9 @@ def test_budgets_are_kept(database: str) -> None:
             await battles.ask(BOB, "y" * 3_000)
         await battles.ask(BOB, "Why?")
 
-    # A call reserves 3 millionths for each of 1,000 tokens and each character.
-    in_a_live_arena(database, scene, live_budget_dollars=0.013)
 
-
-def test_turns_are_voted_on_where_the_arena_asks_for_it(database: str) -> None:
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+async def test_turns_are_voted_on_where_the_arena_asks_for_it(database: str) -> None:
+    async with live_arena(database, live_votes="turn") as (_, battles):
         battle = await battles.ask(ANN, "Why?")
         await read_frames(battles, ANN, battle.matchup)
         with pytest.raises(Conflict, match="this turn"):
@@ -194,32 +176,26 @@ def test_turns_are_voted_on_where_the_arena_asks_for_it(database: str) -> None:
         assert battle.turns[0].outcome == "both_bad"
         await battles.follow_up(ANN, battle.matchup, "More?")
 
-    in_a_live_arena(database, scene, live_votes="turn")
 
-
-def test_other_arenas_take_no_votes_on_turns(database: str) -> None:
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+async def test_other_arenas_take_no_votes_on_turns(database: str) -> None:
+    async with live_arena(database) as (_, battles):
         battle = await battles.ask(ANN, "Why?")
         with pytest.raises(Conflict, match="whole battle"):
             await battles.turn_vote(ANN, battle.matchup, 1, "a")
 
-    in_a_live_arena(database, scene)
-
 
 @pytest.mark.parametrize("text", ["", " \n", "x" * 101, "nul\0"])
-def test_prompts_that_cannot_be_sent(database: str, text: str) -> None:
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+async def test_prompts_that_cannot_be_sent(database: str, text: str) -> None:
+    async with live_arena(database, live_prompt_characters=100) as (_, battles):
         with pytest.raises(BadOption, match="prompt"):
             await battles.ask(ANN, text)
         with pytest.raises(BadOption, match="category"):
             await battles.ask(ANN, "fine", "no such category")
-
-    in_a_live_arena(database, scene, live_prompt_characters=100)
     assert rows(database, "SELECT count(*) FROM matchups") == [(0,)]
 
 
-def test_the_turns_of_a_battle_are_limited(database: str) -> None:
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+async def test_the_turns_of_a_battle_are_limited(database: str) -> None:
+    async with live_arena(database, live_turns=2) as (_, battles):
         battle = await battles.ask(ANN, "Why?")
         with pytest.raises(Closed, match="not ended"):
             await battles.follow_up(ANN, battle.matchup, "More?")
@@ -229,40 +205,32 @@ def test_the_turns_of_a_battle_are_limited(database: str) -> None:
         with pytest.raises(Closed, match="at most 2 turns"):
             await battles.follow_up(ANN, battle.matchup, "More?")
 
-    in_a_live_arena(database, scene, live_turns=2)
 
-
-def test_beyond_the_limit_voters_wait_in_line(database: str) -> None:
+async def test_beyond_the_limit_voters_wait_in_line(database: str) -> None:
     models = ScriptedModels()
     models.script(LONG)
-
-    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+    async with live_arena(database, models) as (registry, battles):
         registry.turn_slots.limit = 1
         battle = await battles.ask(ANN, "Why?")
         with pytest.raises(Busy, match="number 1 in line"):
             await battles.ask(BOB, "Why?")
         await battles.stop(ANN, battle.matchup)
         await battles.ask(BOB, "Why?")
-
-    in_a_live_arena(database, scene, models)
     assert rows(database, "SELECT count(*) FROM matchups") == [(2,)]
 
 
-def test_double_clicks_begin_one_battle(database: str) -> None:
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+async def test_double_clicks_begin_one_battle(database: str) -> None:
+    async with live_arena(database) as (_, battles):
         results = await asyncio.gather(*(battles.ask(ANN, "Why?") for _ in range(5)), return_exceptions=True)
         assert sum(not isinstance(one, BaseException) for one in results) == 1
         assert all(isinstance(one, Busy | OpenBattle) for one in results if isinstance(one, BaseException))
-
-    in_a_live_arena(database, scene)
     assert rows(database, "SELECT count(*) FROM matchups") == [(1,)]
 
 
-def test_several_readers_see_one_battle(database: str) -> None:
+async def test_several_readers_see_one_battle(database: str) -> None:
     models = ScriptedModels()
     models.script(steady("abcdefghij" * 30, rate=300))
-
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+    async with live_arena(database, models) as (_, battles):
         battle = await battles.ask(ANN, "Why?")
         readers = [read_frames(battles, ANN, battle.matchup) for _ in range(3)]
         for frames in await asyncio.gather(*readers):
@@ -271,17 +239,12 @@ def test_several_readers_see_one_battle(database: str) -> None:
         (frame,) = await read_frames(battles, ANN, battle.matchup, FrameMark(1, 100, 300))
         assert (len(frame.a), frame.b, frame.state) == (200, "", "done")
 
-    in_a_live_arena(database, scene, models)
 
-
-def test_a_clean_stop_ends_all_turns(database: str) -> None:
+async def test_a_clean_stop_ends_all_turns(database: str) -> None:
     models = ScriptedModels()
     models.script(StreamScript([(0.05, "word ")], hangs=True))
-
-    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+    async with live_arena(database, models) as (_, battles):
         await battles.ask(ANN, "Why?")
-
-    in_a_live_arena(database, scene, models)
     assert rows(database, "SELECT state, process FROM live_turns") == [("void", None)]
     assert rows(database, "SELECT DISTINCT state FROM live_calls") == [("stopped",)]
     assert rows(database, "SELECT detail FROM events WHERE kind = 3") == [({"void": "the server stopped"},)]
@@ -314,11 +277,10 @@ async def test_what_a_lost_process_left_is_void(database: str) -> None:
     assert ("unknown", None) in rows(database, "SELECT state, cost FROM live_calls")
 
 
-def test_a_battle_that_is_skipped_while_it_runs_frees_its_place_at_once(database: str) -> None:
+async def test_a_battle_that_is_skipped_while_it_runs_frees_its_place_at_once(database: str) -> None:
     models = ScriptedModels()
     models.script(LONG)
-
-    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+    async with live_arena(database, models) as (registry, battles):
         battle = await battles.ask(ANN, "Why?")
         await read_frames(battles, ANN, battle.matchup, until=10)
         queue = await registry.voting_queue("arena")
@@ -331,16 +293,15 @@ def test_a_battle_that_is_skipped_while_it_runs_frees_its_place_at_once(database
         assert (await battles.battle(ANN, battle.matchup)).state == "skipped"
         assert battles.running == 1
         await battles.stop(ANN, second.matchup)
-
-    in_a_live_arena(database, scene, models)
     assert {state for (state,) in rows(database, "SELECT state FROM live_calls")} == {"stopped"}
 
 
-def test_battles_that_nobody_asks_for_are_unloaded(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_battles_that_nobody_asks_for_are_unloaded(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     models = ScriptedModels()
     models.script(LONG)
-
-    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+    async with live_arena(database, models) as (registry, battles):
         battle = await battles.ask(ANN, "Why?")
         monkeypatch.setattr("tiltyard.arena.registry._UNLOAD_SECONDS", 0.0)
         await registry._unload_idle()
@@ -357,5 +318,3 @@ def test_battles_that_nobody_asks_for_are_unloaded(database: str, monkeypatch: p
         assert (await again.battle(ANN, battle.matchup)).turns[0].state == "stopped"
         await (await registry.voting_queue("arena")).skip(ANN, battle.matchup)
         await again.ask(ANN, "Another?")
-
-    in_a_live_arena(database, scene, models)

@@ -127,29 +127,24 @@ def test_effects_of_length_and_waiting_are_read_from_the_battles(database, monke
     assert said["source"] == "human"
 
 
-def test_votes_of_a_live_arena_are_clustered_by_the_prompts_that_were_written(database):
-    asyncio.run(in_a_live_arena(database, _fight))
+async def test_votes_of_a_live_arena_are_clustered_by_the_prompts_that_were_written(database):
+    await in_a_live_arena(database, _fight)
     rate(database)
-
-    async def scene():
-        async with open_pool(database, most=2) as pool:
-            arena = await read_arena(pool, "arena")
-            async with connect_from_pool(pool) as connection:
-                whole = await read_tally(connection, arena.arena, 0, upto=10**6)
-                own = await read_selected_tally(
-                    connection, arena.arena, 0, VoteSelection(sessions=(1, 2)), upto=10**6
-                )
-                roster = await read_roster(connection, arena.arena)
-            preview = await preview_exclusion(pool, arena, VoteSelection(sessions=(1,)), 0)
-            boards = BoardCache(database, pool)
-            await boards.start()
-            try:
-                profile = await ModelProfiles(pool, boards).of(arena, 0, roster.models[0])
-            finally:
-                await boards.stop()
-            return whole, own, roster, preview, profile
-
-    whole, own, roster, preview, profile = asyncio.run(scene())
+    async with open_pool(database, most=2) as pool:
+        arena = await read_arena(pool, "arena")
+        async with connect_from_pool(pool) as connection:
+            whole = await read_tally(connection, arena.arena, 0, upto=10**6)
+            own = await read_selected_tally(
+                connection, arena.arena, 0, VoteSelection(sessions=(1, 2)), upto=10**6
+            )
+            roster = await read_roster(connection, arena.arena)
+        preview = await preview_exclusion(pool, arena, VoteSelection(sessions=(1,)), 0)
+        boards = BoardCache(database, pool)
+        await boards.start()
+        try:
+            profile = await ModelProfiles(pool, boards).of(arena, 0, roster.models[0])
+        finally:
+            await boards.stop()
     assert sorted(whole.free_prompt.tolist()) == list(range(1, 13))
     left = subtract_tally(whole, own)
     assert sorted(left.free_prompt.tolist()) == list(range(3, 13))

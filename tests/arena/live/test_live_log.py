@@ -126,34 +126,28 @@ def test_an_archive_replays_to_the_same_state(database, arena, tmp_path):
     assert save(here).arrays["free_met"].tolist() == save(there).arrays["free_met"].tolist()
 
 
-def test_boards_of_a_category_and_of_a_voter_are_clustered_by_free_prompt(database, arena):
-    async def scene():
-        async with open_pool(database, most=4) as pool:
-            boards = BoardCache(database, pool)
-            await boards.start()
-            try:
-                board = await boards.filtered(arena, VoteSubset(0, "code"))
-                personal = await PersonalBoards(pool, boards).of(arena, Voter(1))
-            finally:
-                await boards.stop()
-        return json.loads(board.data), personal
-
-    board, personal = asyncio.run(scene())
+async def test_boards_of_a_category_and_of_a_voter_are_clustered_by_free_prompt(database, arena):
+    async with open_pool(database, most=4) as pool:
+        boards = BoardCache(database, pool)
+        await boards.start()
+        try:
+            board = await boards.filtered(arena, VoteSubset(0, "code"))
+            personal = await PersonalBoards(pool, boards).of(arena, Voter(1))
+        finally:
+            await boards.stop()
+    board = json.loads(board.data)
     assert (board["votes"], board["prompts"]) == (VOTES // 2, 1)
     assert board["cross_check"]["n_clusters"] == PROMPTS // 2
     assert personal.totals.votes == VOTES // 6
 
 
-def test_an_erased_voter_leaves_numbers_only(database, arena):
-    async def scene():
-        async with open_pool(database, most=4) as pool:
-            async with voting_queue_of(database, arena) as queue:
-                own = await vote_live(pool, queue, Voter(9), "My secret", 0, Kind.WIN_A)
-                await vote_live(pool, queue, Voter(9), "Prompt 1", 0, Kind.WIN_A)
-            erased = await erase_session(pool, "live", 9, reason="asked", actor="cli")
-            return erased, await read_battle(pool, arena.arena, own)
-
-    erased, battle = asyncio.run(scene())
+async def test_an_erased_voter_leaves_numbers_only(database, arena):
+    async with open_pool(database, most=4) as pool:
+        async with voting_queue_of(database, arena) as queue:
+            own = await vote_live(pool, queue, Voter(9), "My secret", 0, Kind.WIN_A)
+            await vote_live(pool, queue, Voter(9), "Prompt 1", 0, Kind.WIN_A)
+        erased = await erase_session(pool, "live", 9, reason="asked", actor="cli")
+        battle = await read_battle(pool, arena.arena, own)
     assert erased.live_turns == 2
     assert [(turn.prompt, turn.a, turn.b) for turn in battle.turns] == [("", "", "")]
     with connect(database) as connection:

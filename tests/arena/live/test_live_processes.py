@@ -7,20 +7,15 @@ from typing import Any
 
 import pytest
 
+from support.folded_votes import rows
 from support.live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
 from support.scripted_streams import StreamScript, steady
 from tiltyard.arena.live.live_records import FrameMark
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Busy, NotFound, OpenBattle, ProviderFault
-from tiltyard.postgres.connections import connect
 
 ANN = Voter(1)
-
-
-def rows(url: str, query: str) -> list[Any]:
-    with connect(url) as connection:
-        return list(connection.execute(query).fetchall())
 
 
 async def test_another_process_reads_and_stops_a_turn(database: str) -> None:

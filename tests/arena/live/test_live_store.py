@@ -1,11 +1,13 @@
 """Battles, turns and calls as they are stored."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import pytest
 
-from support.live_arenas import make_arena, voting_queue_of
+from support.folded_votes import rows
+from support.live_arenas import new_voting_queue
 from tiltyard.arena.live.live_records import BudgetLimits, CallEnd, CallPlan, TurnEnd, TurnPlan
 from tiltyard.arena.live.live_store import (
     LOST_PROBLEM,
@@ -39,11 +41,6 @@ def plan(turn=1, process=HERE, calls=CALLS):
     return TurnPlan(turn, f"prompt {turn}", calls, process)
 
 
-def rows(url, query):
-    with connect(url) as connection:
-        return connection.execute(query).fetchall()
-
-
 async def served_battle(pool, queue, arena, voter=ANN):
     """A battle whose matchup is open."""
     number = await number_prompt(pool, arena, "What is this?")
@@ -52,17 +49,14 @@ async def served_battle(pool, queue, arena, voter=ANN):
     return offered.matchup
 
 
-def in_an_arena(database, scene):
-    async def run():
-        arena = await make_arena(database)
-        async with open_pool(database, most=4) as pool, voting_queue_of(database, arena) as queue:
-            await scene(pool, queue, arena.arena)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def an_arena(database):
+    async with open_pool(database, most=4) as pool, new_voting_queue(database) as queue:
+        yield pool, queue, queue.arena
 
 
-def test_prompts_are_numbered_densely_by_what_they_say(database):
-    async def scene(pool, _queue, arena):
+async def test_prompts_are_numbered_densely_by_what_they_say(database):
+    async with an_arena(database) as (pool, _queue, arena):
         assert [
             await number_prompt(pool, arena, text) for text in ("One?", "two", " one ", "Three", "TWO!")
         ] == [
@@ -75,11 +69,9 @@ def test_prompts_are_numbered_densely_by_what_they_say(database):
         together = await asyncio.gather(*(number_prompt(pool, arena, f"text {k % 5}") for k in range(20)))
         assert sorted(set(together)) == [4, 5, 6, 7, 8]
 
-    in_an_arena(database, scene)
 
-
-def test_a_battle_goes_from_its_first_turn_to_its_vote(database):
-    async def scene(pool, queue, arena):
+async def test_a_battle_goes_from_its_first_turn_to_its_vote(database):
+    async with an_arena(database) as (pool, queue, arena):
         assert await open_battle_of(pool, arena, 1) is None
         matchup = await served_battle(pool, queue, arena)
         assert await open_battle_of(pool, arena, 1) == matchup
@@ -111,16 +103,14 @@ def test_a_battle_goes_from_its_first_turn_to_its_vote(database):
         assert [one.matchup for one in await list_battles(pool, arena, 1)] == [matchup]
         assert await list_battles(pool, arena, 2) == []
         assert await open_battle_of(pool, arena, 1) is None
-
-    in_an_arena(database, scene)
     assert rows(database, "SELECT thinking_a, thinking_b, flags FROM live_turns ORDER BY turn") == [
         (None, None, {"language": "en"}),
         ("hm", None, {}),
     ]
 
 
-def test_a_battle_can_be_voted_on_while_no_turn_runs_and_one_has_both_answers(database):
-    async def scene(pool, queue, arena):
+async def test_a_battle_can_be_voted_on_while_no_turn_runs_and_one_has_both_answers(database):
+    async with an_arena(database) as (pool, queue, arena):
         matchup = await served_battle(pool, queue, arena)
         seen = []
         for turn, texts in ((1, ("a", "")), (2, ("a", "b")), (3, ("a", ""))):
@@ -130,11 +120,9 @@ def test_a_battle_can_be_voted_on_while_no_turn_runs_and_one_has_both_answers(da
             seen += rows(database, "SELECT votable FROM live_battles")
         assert seen == [(False,), (False,), (False,), (True,), (False,), (True,)]
 
-    in_an_arena(database, scene)
 
-
-def test_verdicts_on_turns_are_kept_beside_them(database):
-    async def scene(pool, queue, arena):
+async def test_verdicts_on_turns_are_kept_beside_them(database):
+    async with an_arena(database) as (pool, queue, arena):
         matchup = await served_battle(pool, queue, arena)
         await begin_turn(pool, arena, matchup, plan(), NO_LIMITS)
         with pytest.raises(Closed):
@@ -144,22 +132,18 @@ def test_verdicts_on_turns_are_kept_beside_them(database):
         await record_turn_vote(pool, arena, matchup, 1, "both_bad")
         assert (await read_battle(pool, arena, matchup)).turns[0].outcome == "both_bad"
 
-    in_an_arena(database, scene)
 
-
-def test_models_of_a_battle_are_those_of_its_matchup(database):
-    async def scene(pool, queue, arena):
+async def test_models_of_a_battle_are_those_of_its_matchup(database):
+    async with an_arena(database) as (pool, queue, arena):
         matchup = await served_battle(pool, queue, arena)
         opened = queue.state.open[matchup]
         assert await read_sides(pool, arena, matchup) == (opened.a, opened.b)
         with pytest.raises(NotFound):
             await read_sides(pool, arena, uuid4())
 
-    in_an_arena(database, scene)
 
-
-def test_a_failed_call_may_be_repeated_while_its_turn_runs_and_both_are_counted(database):
-    async def scene(pool, queue, arena):
+async def test_a_failed_call_may_be_repeated_while_its_turn_runs_and_both_are_counted(database):
+    async with an_arena(database) as (pool, queue, arena):
         matchup = await served_battle(pool, queue, arena)
         left, right = await begin_turn(pool, arena, matchup, plan(), NO_LIMITS)
         with pytest.raises(Closed):
@@ -172,8 +156,6 @@ def test_a_failed_call_may_be_repeated_while_its_turn_runs_and_both_are_counted(
         await finish_turn(pool, arena, matchup, 1, TurnEnd("done", ("left", "right")))
         with pytest.raises(Closed):
             await retry_call(pool, arena, left, CALLS[0], NO_LIMITS)
-
-    in_an_arena(database, scene)
     assert rows(database, "SELECT side, state, cost, reserve FROM live_calls ORDER BY call") == [
         (0, "failed", None, 100),
         (1, "done", 0, 200),
@@ -185,8 +167,8 @@ def test_a_failed_call_may_be_repeated_while_its_turn_runs_and_both_are_counted(
     ]
 
 
-def test_turns_of_a_lost_process_are_void_and_their_reserves_stay_counted(database):
-    async def scene(pool, queue, arena):
+async def test_turns_of_a_lost_process_are_void_and_their_reserves_stay_counted(database):
+    async with an_arena(database) as (pool, queue, arena):
         matchup = await served_battle(pool, queue, arena)
         left, _ = await begin_turn(pool, arena, matchup, plan(process=GONE), NO_LIMITS)
         await finish_call(pool, arena, left, DONE)
@@ -208,8 +190,6 @@ def test_turns_of_a_lost_process_are_void_and_their_reserves_stay_counted(databa
             await record_turn_vote(pool, arena, matchup, 1, "a")
         await queue.skip(ANN, matchup)
         assert await list_open_void_battles(pool, arena) == {}
-
-    in_an_arena(database, scene)
     assert rows(
         database, "SELECT state, votable FROM live_turns JOIN live_battles USING (arena, matchup)"
     ) == [("void", False)]
@@ -228,8 +208,8 @@ def test_turns_of_a_lost_process_are_void_and_their_reserves_stay_counted(databa
         (BudgetLimits(voter_day=299), "voter"),
     ],
 )
-def test_a_turn_that_does_not_fit_in_a_budget_leaves_no_trace(database, limits, scope):
-    async def scene(pool, queue, arena):
+async def test_a_turn_that_does_not_fit_in_a_budget_leaves_no_trace(database, limits, scope):
+    async with an_arena(database) as (pool, queue, arena):
         matchup = await served_battle(pool, queue, arena)
         with pytest.raises(OutOfBudget) as refusal:
             await begin_turn(pool, arena, matchup, plan(), limits)
@@ -237,18 +217,13 @@ def test_a_turn_that_does_not_fit_in_a_budget_leaves_no_trace(database, limits, 
         assert (await read_battle(pool, arena, matchup)).turns == ()
         await begin_turn(pool, arena, matchup, plan(), BudgetLimits(300, 300, 300))
 
-    in_an_arena(database, scene)
 
-
-def test_a_model_without_a_price_is_not_asked_while_there_is_a_budget(database):
+async def test_a_model_without_a_price_is_not_asked_while_there_is_a_budget(database):
     unpriced = (CallPlan(0, None, 50), CallPlan(1, 200, 50))
-
-    async def scene(pool, queue, arena):
+    async with an_arena(database) as (pool, queue, arena):
         matchup = await served_battle(pool, queue, arena)
         with pytest.raises(OutOfBudget, match="no known price"):
             await begin_turn(pool, arena, matchup, plan(calls=unpriced), BudgetLimits(day=10_000))
         left, _ = await begin_turn(pool, arena, matchup, plan(calls=unpriced), NO_LIMITS)
         await finish_call(pool, arena, left, CallEnd("done", cost=33))
-
-    in_an_arena(database, scene)
     assert rows(database, "SELECT counted FROM live_spending WHERE session = 0") == [(233,)]

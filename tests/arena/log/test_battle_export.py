@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tiltyard
-from support.live_arenas import made_arena, make_arena, voting_queue_of
+from support.live_arenas import made_arena, new_voting_queue
 from support.voted_arenas import cast, close_window, lay_votes, voted
 from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.log.log_columns import read_columns
@@ -97,22 +97,18 @@ def test_voters_have_one_name_in_a_release_and_another_in_the_next(database, tmp
     assert all(len(voter) > 10 and not voter.isdigit() for voter in one)
 
 
-def test_votes_that_can_be_taken_back_or_were_are_not_in_it(database, tmp_path):
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, 4)
-            offered = await queue.next_matchup(Voter(9))
-            await queue.vote(Voter(9), offered.matchup, Kind.WIN_A)
-            await queue.undo(Voter(9), offered.matchup)
-            recast = await queue.next_matchup(Voter(10))
-            await queue.vote(Voter(10), recast.matchup, Kind.WIN_A)
-            await queue.undo(Voter(10), recast.matchup)
-            await queue.vote(Voter(10), recast.matchup, Kind.WIN_B, ballot=1)
-            close_window(database)
-            await cast(queue, 3, reveal=False)
-
-    asyncio.run(scene())
+async def test_votes_that_can_be_taken_back_or_were_are_not_in_it(database, tmp_path):
+    async with new_voting_queue(database) as queue:
+        await cast(queue, 4)
+        offered = await queue.next_matchup(Voter(9))
+        await queue.vote(Voter(9), offered.matchup, Kind.WIN_A)
+        await queue.undo(Voter(9), offered.matchup)
+        recast = await queue.next_matchup(Voter(10))
+        await queue.vote(Voter(10), recast.matchup, Kind.WIN_A)
+        await queue.undo(Voter(10), recast.matchup)
+        await queue.vote(Voter(10), recast.matchup, Kind.WIN_B, ballot=1)
+        close_window(database)
+        await cast(queue, 3, reveal=False)
     rows = exported(database, tmp_path)
     assert len(rows) == 5
     assert rows[-1].winner == "model_b"
@@ -146,19 +142,14 @@ def test_excluded_votes_are_out_as_of_their_exclusion_until_they_are_restored(da
 KINDS_OF_JUDGES = (Kind.LEAN_A, Kind.INCONSISTENT, Kind.TIE, Kind.LEAN_B_FLAGGED)
 
 
-def test_judges_have_their_own_battles(database, tmp_path):
+async def test_judges_have_their_own_battles(database, tmp_path):
     detail = {"judge_model": "judge-1", "pref": 0.5}
-
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, 5)
-            for kind in KINDS_OF_JUDGES:
-                offered = await queue.next_matchup(Voter(7, 1))
-                await queue.vote(Voter(7, 1), offered.matchup, kind, reveal=True, detail=detail)
-        close_window(database)
-
-    asyncio.run(scene())
+    async with new_voting_queue(database) as queue:
+        await cast(queue, 5)
+        for kind in KINDS_OF_JUDGES:
+            offered = await queue.next_matchup(Voter(7, 1))
+            await queue.vote(Voter(7, 1), offered.matchup, kind, reveal=True, detail=detail)
+    close_window(database)
     judged = exported(database, tmp_path, source=1)
     assert [(b.kind, b.source, b.judge_model, b.pref) for b in judged] == [
         (kind, "llm-judge", "judge-1", 0.5) for kind in KINDS_OF_JUDGES

@@ -14,7 +14,6 @@ from tiltyard.arena.log import log_columns as columns_module
 from tiltyard.arena.log.event_log import (
     LogKind,
     OpenMatchup,
-    ServedMatchup,
     append_batch,
     find_matchup,
     read_tail,
@@ -28,7 +27,7 @@ from tiltyard.postgres.connections import connect, connect_async
 SOON = datetime(2100, 1, 1, tzinfo=UTC)
 
 
-def serving(serial, **changes):
+def opened(serial, **changes):
     row = {
         "source": 0,
         "serial": serial,
@@ -41,18 +40,16 @@ def serving(serial, **changes):
         "response_b": 2,
         "nominal": 1,
         "lane": 0,
-        "reason": "fewest meetings",
-        "propensity": 0.25,
-        "given_up": 0,
+        "served_at": SOON,
         "expires_at": SOON,
     }
-    return ServedMatchup(**(row | changes))
+    return OpenMatchup(**(row | changes))
 
 
-def opened(serial, ballot=0, **changes):
-    served = serving(serial, **changes)
-    shared = {one.name: getattr(served, one.name) for one in fields(OpenMatchup) if hasattr(served, one.name)}
-    return OpenMatchup(**shared, served_at=SOON, ballot=ballot)
+def serve(batch, serial, **changes):
+    one = opened(serial, **changes)
+    batch.serve(one, reason="fewest meetings", propensity=0.25)
+    return one
 
 
 def run(coroutine):
@@ -67,7 +64,7 @@ def positions(url, arena):
     return [row[0] for row in rows]
 
 
-def test_writers_at_once_leave_no_gap_and_a_reader_that_follows_misses_nothing(database):
+async def test_writers_at_once_leave_no_gap_and_a_reader_that_follows_misses_nothing(database):
     async def write(arena, n):
         async with await connect_async(database) as connection:
             for _ in range(n):
@@ -85,15 +82,12 @@ def test_writers_at_once_leave_no_gap_and_a_reader_that_follows_misses_nothing(d
                     break
         return seen
 
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        reader = asyncio.create_task(follow(arena, 10**9))
-        await asyncio.gather(*(write(arena, 40) for _ in range(5)))
-        done.set()
-        return arena, await reader
-
     done = asyncio.Event()
-    arena, seen = run(scene())
+    arena = (await make_arena(database, 2, 2)).arena
+    reader = asyncio.create_task(follow(arena, 10**9))
+    await asyncio.gather(*(write(arena, 40) for _ in range(5)))
+    done.set()
+    seen = await reader
     assert seen == positions(database, arena) == list(range(1, len(seen) + 1))
 
 
@@ -101,12 +95,12 @@ async def test_a_batch_that_fails_leaves_nothing_and_the_connection_goes_on(data
     arena = (await make_arena(database, 2, 2)).arena
     async with await connect_async(database) as connection:
         async with append_batch(connection, arena) as batch:
-            batch.serve(serving(0))
+            serve(batch, 0)
             batch.vote(opened(0), 1, blind=True)
         head = batch.head
         with pytest.raises(StoreFault, match="duplicate key"):  # noqa: PT012
             async with append_batch(connection, arena) as batch:
-                batch.serve(serving(1))
+                serve(batch, 1)
                 batch.vote(opened(0), 2, blind=True)
         with pytest.raises(ZeroDivisionError):  # noqa: PT012
             async with append_batch(connection, arena) as batch:
@@ -117,23 +111,20 @@ async def test_a_batch_that_fails_leaves_nothing_and_the_connection_goes_on(data
     return arena
 
 
-def test_a_matchup_ends_once_whatever_the_ending(database):
+async def test_a_matchup_ends_once_whatever_the_ending(database):
     async def scene(kind):
         async with await connect_async(database) as connection:
             with pytest.raises(StoreFault, match="duplicate key"):
                 async with append_batch(connection, arena) as batch:
                     batch.vote(opened(0), 1, blind=True) if kind is LogKind.VOTE else batch.end(kind, 0, 0)
 
-    async def first():
-        made = await make_arena(database, 2, 2)
-        async with await connect_async(database) as connection, append_batch(connection, made.arena) as batch:
-            batch.serve(serving(0))
-            batch.end(LogKind.SKIP, 0, 0)
-        return made.arena
-
-    arena = run(first())
+    made = await make_arena(database, 2, 2)
+    async with await connect_async(database) as connection, append_batch(connection, made.arena) as batch:
+        serve(batch, 0)
+        batch.end(LogKind.SKIP, 0, 0)
+    arena = made.arena
     for kind in (LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE):
-        run(scene(kind))
+        await scene(kind)
 
 
 async def test_an_undo_of_a_vote_that_is_not_there_undoes_the_batch(database):
@@ -146,69 +137,63 @@ async def test_an_undo_of_a_vote_that_is_not_there_undoes_the_batch(database):
     assert positions(database, arena) == before
 
 
-def test_only_an_ending_that_was_undone_is_replaced(database):
+async def test_only_an_ending_that_was_undone_is_replaced(database):
     """The database refuses a second vote that stands, whatever the program believes."""
 
     def voted(batch, ballot, outcome):
-        return batch.vote(opened(0, ballot), outcome, blind=True)
+        return batch.vote(opened(0, ballot=ballot), outcome, blind=True)
 
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        async with await connect_async(database) as connection:
-            async with append_batch(connection, arena) as batch:
-                batch.serve(serving(0))
-                first = voted(batch, 0, 1)
-                with pytest.raises(StoreFault, match="ended already"):
-                    voted(batch, 1, 2)
-            for ballot, message in ((0, "duplicate key"), (1, "cannot replace ending")):
-                with pytest.raises(StoreFault, match=message):
-                    async with append_batch(connection, arena) as batch:
-                        voted(batch, ballot, 2)
-            with pytest.raises(StoreFault, match="cannot undo"):
+    arena = (await make_arena(database, 2, 2)).arena
+    async with await connect_async(database) as connection:
+        async with append_batch(connection, arena) as batch:
+            serve(batch, 0)
+            first = voted(batch, 0, 1)
+            with pytest.raises(StoreFault, match="ended already"):
+                voted(batch, 1, 2)
+        for ballot, message in ((0, "duplicate key"), (1, "cannot replace ending")):
+            with pytest.raises(StoreFault, match=message):
                 async with append_batch(connection, arena) as batch:
-                    batch.undo(0, 0, 1, vote=first - 1, ballot=1, expires_at=batch.now)
+                    voted(batch, ballot, 2)
+        with pytest.raises(StoreFault, match="cannot undo"):
             async with append_batch(connection, arena) as batch:
-                batch.undo(0, 0, 1, vote=first, ballot=1, expires_at=batch.now)
-                assert not await batch.stands(0, 0, first)
-                second = voted(batch, 1, 2)
-                assert await batch.stands(0, 0, second)
-                assert not await batch.stands(0, 0, first)
+                batch.undo(0, 0, 1, vote=first - 1, ballot=1, expires_at=batch.now)
+        async with append_batch(connection, arena) as batch:
+            batch.undo(0, 0, 1, vote=first, ballot=1, expires_at=batch.now)
+            assert not await batch.stands(0, 0, first)
+            second = voted(batch, 1, 2)
+            assert await batch.stands(0, 0, second)
+            assert not await batch.stands(0, 0, first)
+        async with append_batch(connection, arena) as batch:
+            assert await batch.stands(0, 0, second)
+            batch.reveal(0, 0, 1)
+        with pytest.raises(StoreFault, match="cannot undo"):
             async with append_batch(connection, arena) as batch:
-                assert await batch.stands(0, 0, second)
-                batch.reveal(0, 0, 1)
-            with pytest.raises(StoreFault, match="cannot undo"):
-                async with append_batch(connection, arena) as batch:
-                    batch.undo(0, 0, 1, vote=second, ballot=2, expires_at=batch.now)
-
-    run(scene())
+                batch.undo(0, 0, 1, vote=second, ballot=2, expires_at=batch.now)
     with connect(database) as connection:
         assert connection.execute("SELECT outcome, undone FROM endings").fetchall() == [(2, None)]
         assert connection.execute("SELECT ballot FROM matchups").fetchall() == [(1,)]
 
 
-def test_columns_are_the_rows(database):
-    async def scene():
-        arena = (await make_arena(database, 3, 4)).arena
-        async with await connect_async(database) as connection:
-            for serial in range(20):
-                async with append_batch(connection, arena) as batch:
-                    batch.serve(serving(serial, a=serial % 3, b=(serial + 1) % 3, session=2**40 + serial))
-                    if serial % 4 == 0:
-                        batch.end(LogKind.SKIP, 0, serial)
-                    elif serial % 4 == 1:
-                        batch.end(LogKind.EXPIRE, 0, serial)
-                    else:
-                        one = opened(serial, a=serial % 3, b=(serial + 1) % 3)
-                        batch.vote(one, serial % 13, blind=True)
-                    if serial % 8 == 3:
-                        undone.append(batch.head)
-                        batch.undo(0, serial, 1, vote=batch.head, ballot=1, expires_at=batch.now)
-            async with append_batch(connection, arena) as batch:
-                batch.add(LogKind.POLICY, detail={"policy": {"phase": 3}})
-            return arena, await read_tail(connection, arena, 0)
-
+async def test_columns_are_the_rows(database):
     undone = []
-    arena, rows = run(scene())
+    arena = (await make_arena(database, 3, 4)).arena
+    async with await connect_async(database) as connection:
+        for serial in range(20):
+            async with append_batch(connection, arena) as batch:
+                serve(batch, serial, a=serial % 3, b=(serial + 1) % 3, session=2**40 + serial)
+                if serial % 4 == 0:
+                    batch.end(LogKind.SKIP, 0, serial)
+                elif serial % 4 == 1:
+                    batch.end(LogKind.EXPIRE, 0, serial)
+                else:
+                    one = opened(serial, a=serial % 3, b=(serial + 1) % 3)
+                    batch.vote(one, serial % 13, blind=True)
+                if serial % 8 == 3:
+                    undone.append(batch.head)
+                    batch.undo(0, serial, 1, vote=batch.head, ballot=1, expires_at=batch.now)
+        async with append_batch(connection, arena) as batch:
+            batch.add(LogKind.POLICY, detail={"policy": {"phase": 3}})
+        rows = await read_tail(connection, arena, 0)
     with connect(database) as connection:
         columns = read_columns(connection, arena, 0)
         assert read_undone_votes(connection, arena, 0, rows[-1].position) == set(undone)
@@ -244,7 +229,7 @@ async def test_events_of_a_source_are_its_own_and_those_of_all_with_dropped_vote
     async with await connect_async(database) as connection, append_batch(connection, arena) as batch:
         for source in (0, 1):
             for serial in (0, 1):
-                batch.serve(serving(serial, source=source))
+                serve(batch, serial, source=source)
                 batch.vote(opened(serial, source=source, prompt=1), source, blind=True)
     with connect(database) as connection:
         columns = read_columns(connection, arena, 0)
@@ -288,7 +273,7 @@ async def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
     async with await connect_async(database) as connection:
         for serial in range(130):
             async with append_batch(connection, arena) as batch:
-                batch.serve(serving(serial))
+                serve(batch, serial)
                 batch.end(LogKind.SKIP, 0, serial)
     assert len(positions(database, arena)) == 130 * 2 + 8
     with connect(database) as connection:
@@ -303,9 +288,7 @@ async def test_a_matchup_is_found_by_its_id_with_its_ending(database):
     arena = (await make_arena(database, 2, 2)).arena
     async with await connect_async(database) as connection:
         async with append_batch(connection, arena) as batch:
-            one, two = serving(0), serving(1)
-            batch.serve(one)
-            batch.serve(two)
+            one, two = serve(batch, 0), serve(batch, 1)
             batch.vote(opened(1), 3, blind=True)
         waiting, ended = [await find_matchup(connection, arena, each.matchup) for each in (one, two)]
         assert waiting.kind is None

@@ -57,7 +57,6 @@ class World:
 
 async def test_a_tenth_of_a_limit_costs_no_lease_and_the_rest_one_for_each_tenth():
     world = World()
-
     assert await world.admitted(limit_of(100), 7, 10) == 10
     assert world.leases == 0
     assert await world.admitted(limit_of(100), 7, 90) == 90
@@ -68,7 +67,6 @@ async def test_a_tenth_of_a_limit_costs_no_lease_and_the_rest_one_for_each_tenth
 
 async def test_whoever_stays_below_a_tenth_a_minute_never_costs_a_lease():
     world = World()
-
     for _ in range(300):
         await world.processes[0].admit(limit_of(100), 7)
         world.now += 6.01
@@ -84,7 +82,6 @@ def test_of_a_sessions_limit_a_quarter_costs_no_lease():
 
 async def test_processes_share_a_limit():
     world = World(4)
-
     limit, counted = limit_of(100), [0] * 4
     for k in range(400):
         counted[k % 4] += await world.admitted(limit, 7, 1, process=k % 4)
@@ -94,7 +91,6 @@ async def test_processes_share_a_limit():
 
 async def test_keys_and_limits_do_not_share():
     world = World()
-
     other = SharedLimit("skips of a session", "skips", "session", 10, "too many")
     assert await world.admitted(limit_of(10), 7, 20) == 10
     assert await world.admitted(limit_of(10), 8, 20) == 10
@@ -103,7 +99,6 @@ async def test_keys_and_limits_do_not_share():
 
 async def test_whoever_waits_as_told_is_let_in():
     world = World()
-
     assert await world.admitted(limit_of(6), "a", 20) == 6
     with pytest.raises(Busy, match="too many") as refusal:
         await world.processes[0].admit(limit_of(6), "a")
@@ -128,7 +123,6 @@ def test_no_minute_brings_more_than_a_burst_its_limit_and_the_shares(count, paus
 
 async def test_a_database_that_is_away_refuses_nobody_and_each_process_keeps_the_limit_alone():
     world = World(2)
-
     world.fails = True
     for process in (0, 1):
         assert 100 <= await world.admitted(limit_of(100), 7, 300, process=process) <= 110
@@ -152,7 +146,6 @@ async def test_a_database_that_does_not_answer_is_waited_for_once(monkeypatch):
 
 async def test_many_at_once_wait_for_one_lease_and_all_are_let_in():
     world = World()
-
     process = world.processes[0]
     await asyncio.gather(*(process.admit(limit_of(1000), 7) for _ in range(1000)))
     assert world.leases <= 10
@@ -161,7 +154,6 @@ async def test_many_at_once_wait_for_one_lease_and_all_are_let_in():
 
 async def test_a_clock_that_goes_back_locks_nobody_out():
     world = World()
-
     assert await world.admitted(limit_of(10), 7, 10) == 10
     world.now -= 500
     assert await world.admitted(limit_of(10), 7, 5) == 0

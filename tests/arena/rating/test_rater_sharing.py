@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from support.live_arenas import made_arena, voting_queue_of
+from support.live_arenas import made_arena, make_arena, voting_queue_of
 from tiltyard.arena.rating import rater_process as rater_processes
 from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.arena.voting.voter_requests import Voter
@@ -175,7 +175,7 @@ def test_a_closed_rater_leaves_no_lease(database):
         assert connection.execute("SELECT count(*) FROM processes").fetchone() == (0,)
 
 
-def test_an_arena_whose_votes_can_be_undone_is_looked_at_when_they_are_final(
+async def test_an_arena_whose_votes_can_be_undone_is_looked_at_when_they_are_final(
     database, rater, clock, monkeypatch
 ):
     """Steps every two seconds, in each of two hundred arenas, would leave no time for boards."""
@@ -186,14 +186,10 @@ def test_an_arena_whose_votes_can_be_undone_is_looked_at_when_they_are_final(
         return step(one)
 
     monkeypatch.setattr(rater_processes.ArenaRater, "step", counted)
-    arena = made_arena(database, settings=ArenaSettings(undo_seconds=60.0, snapshot_seconds=0.05))
-
-    async def scene():
-        async with voting_queue_of(database, arena) as queue:
-            offered = await queue.next_matchup(Voter(1))
-            await queue.vote(Voter(1), offered.matchup, Kind.WIN_A)
-
-    asyncio.run(scene())
+    arena = await make_arena(database, settings=ArenaSettings(undo_seconds=60.0, snapshot_seconds=0.05))
+    async with voting_queue_of(database, arena) as queue:
+        offered = await queue.next_matchup(Voter(1))
+        await queue.vote(Voter(1), offered.matchup, Kind.WIN_A)
     while rater.turn():
         pass
     assert rater.raters[arena.arena].waits_for_finality

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from support import live_arenas
+from support.folded_votes import counts, replayed, rows
 from support.live_arenas import voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.voting.arena_state import RaterLists, RevealedNames
 from tiltyard.arena.voting.name_reveal import withheld_cells
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.validity.fold_state import save
 from tiltyard.errors import Closed, Expired
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -30,11 +28,6 @@ NEVER = ArenaSettings(undo_seconds=60.0, reveal="never")
 
 def run(coroutine):
     return asyncio.run(coroutine)
-
-
-def rows(url, query):
-    with connect(url) as connection:
-        return connection.execute(query).fetchall()
 
 
 def blind_of(url):
@@ -57,12 +50,6 @@ async def cast(queue, voter, kind=Kind.WIN_A, **options):
 
 def sides(offered):
     return {offered.response_a, offered.response_b}
-
-
-def counts(standing):
-    standing.rank(Strengths.unknown(len(standing.models)))
-    standing.forget_votes()  # as the queue does
-    return save(standing).digest()
 
 
 async def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database):
@@ -96,11 +83,9 @@ async def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(databas
         standing = queue.state.standings[HUMAN]
         assert (standing.votes, standing.skipped, standing.window.served) == (2, 3, 6)
         live = counts(standing)
-    with connect(database) as connection:
-        head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-        replayed = replay_log(connection, arena.arena, head, 0)
-    assert counts(replayed[HUMAN].standing) == live
-    assert replayed[HUMAN].votes == 2
+    found = replayed(database, arena.arena)[HUMAN]
+    assert counts(found.standing) == live
+    assert found.votes == 2
     assert blind_of(database) == [True, True, False, False, False]
 
 
@@ -113,8 +98,7 @@ async def test_votes_of_older_versions_count_as_blind(database):
         allow_rewriting(connection)
         connection.execute("UPDATE events SET blind = NULL")
         connection.execute("UPDATE endings SET blind = NULL")
-        head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-        assert replay_log(connection, arena.arena, head, 0)[HUMAN].votes == 3
+    assert replayed(database, arena.arena)[HUMAN].votes == 3
     async with voting_queue_of(database, arena) as queue:
         assert all(vote.blind for vote in queue.state.fresh.values())
         assert len(queue.state.fresh) == 3
@@ -123,7 +107,6 @@ async def test_votes_of_older_versions_count_as_blind(database):
 
 async def test_it_is_decided_when_the_vote_is_cast(database):
     """A matchup that was served ahead is blind no more once another tab has told its names."""
-
     arena = await make_arena(database, 2, 1, settings=EACH)
     async with voting_queue_of(database, arena) as queue:
         first = await queue.next_matchup(ANN)
@@ -238,7 +221,6 @@ async def test_judges_ask_for_names_vote_by_vote(database):
 
 async def test_another_process_knows_the_revealed_names(database):
     """It reads a voter from the tables at first, and follows the log from then on."""
-
     arena = await make_arena(database, 2, 4, settings=replace(SESSIONS, session_votes=2))
     async with voting_queue_of(database, arena) as here, voting_queue_of(database, arena) as there:
         await cast(here, ANN)
@@ -282,7 +264,6 @@ async def test_the_log_tells_names_once(database):
 
 async def test_what_is_served_ahead_of_the_end_of_a_session_is_blind_after_it(database):
     """The last vote of a session tells the names of all of it, not of that vote alone."""
-
     arena = await make_arena(database, 8, 4, settings=replace(SESSIONS, session_votes=5))
     async with voting_queue_of(database, arena) as queue:
         for number in range(10, 18):
@@ -297,7 +278,6 @@ async def test_what_is_served_ahead_of_the_end_of_a_session_is_blind_after_it(da
 
 async def test_whoever_finishes_is_not_left_before_a_response_that_was_named(database):
     """Two models, one prompt: what is open has the responses that were just told."""
-
     arena = await make_arena(database, 2, 1, settings=SESSIONS)
     async with voting_queue_of(database, arena) as queue:
         await cast(queue, ANN)
@@ -326,7 +306,6 @@ async def test_an_undo_and_a_finish_at_once_by_a_voter_whom_the_process_does_not
 
 async def test_votes_that_were_passed_over_are_told_when_the_setting_changes(database):
     """Names after each vote, one of which nobody asked for; then names by session."""
-
     arena = await make_arena(database, 4, 4, settings=EACH)
     async with voting_queue_of(database, arena) as queue:
         first, _ = await cast(queue, ANN)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.folded_votes import rows
 from support.live_arenas import voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.answer_import import create_arena, import_answers
@@ -33,11 +34,6 @@ PROMPTS = [
 
 def run(coroutine):
     return asyncio.run(coroutine)
-
-
-def rows(url, query):
-    with connect(url) as connection:
-        return connection.execute(query).fetchall()
 
 
 def folded(url, arena):
@@ -113,7 +109,6 @@ def test_only_what_fits_is_served_and_the_log_says_by_what(database):
 
 async def test_another_declaration_ends_what_does_not_fit_it(database):
     """One that was shown has expired then; one that waited to be shown is released."""
-
     async with voting_queue_of(database, await make_arena(database)) as queue:
         english = Voter(1, declared=DeclaredSkills(("en",), ("law",)))
         shown = await queue.next_matchup(english)

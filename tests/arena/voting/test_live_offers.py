@@ -1,11 +1,12 @@
 """Live battles in the voting queue: served for a prompt, voted on when complete, void when an answer fails."""
 
-import asyncio
+from contextlib import asynccontextmanager
 from uuid import UUID, uuid4
 
 import pytest
 
-from support.live_arenas import make_arena, voting_queue_of
+from support.folded_votes import rows
+from support.live_arenas import new_voting_queue
 from tiltyard.arena.live.live_records import BudgetLimits, CallPlan, TurnEnd, TurnPlan
 from tiltyard.arena.live.live_store import begin_battle, begin_turn, finish_turn, number_prompt, read_battle
 from tiltyard.arena.log.event_log import LogKind
@@ -21,18 +22,13 @@ LIVE = ArenaSettings(kind="live", undo_seconds=10.0)
 PLAN = TurnPlan(1, "What?", (CallPlan(0, 1, 10), CallPlan(1, 1, 10)), 7)
 
 
-def rows(url, query):
-    with connect(url) as connection:
-        return connection.execute(query).fetchall()
-
-
-def in_a_live_arena(database, scene, *, models=4, categories=2):
-    async def run():
-        arena = await make_arena(database, models, categories, settings=LIVE)
-        async with open_pool(database, most=4) as pool, voting_queue_of(database, arena) as queue:
-            await scene(pool, queue)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def live_queue(database, *, models=4, categories=2):
+    async with (
+        open_pool(database, most=4) as pool,
+        new_voting_queue(database, models, categories, settings=LIVE) as queue,
+    ):
+        yield pool, queue
 
 
 async def answered(pool, queue, voter=ANN, *, text="What?", state="done", category=0):
@@ -45,8 +41,8 @@ async def answered(pool, queue, voter=ANN, *, text="What?", state="done", catego
     return offered.matchup
 
 
-def test_a_battle_is_served_in_its_category_with_the_number_of_its_prompt(database):
-    async def scene(pool, queue):
+async def test_a_battle_is_served_in_its_category_with_the_number_of_its_prompt(database):
+    async with live_queue(database) as (pool, queue):
         number = await number_prompt(pool, queue.arena, "Why?")
         offered = await queue.begin_live(ANN, 1, number)
         assert offered.new
@@ -60,34 +56,25 @@ def test_a_battle_is_served_in_its_category_with_the_number_of_its_prompt(databa
         assert queue.state.open[offered.matchup].free_prompt == number
         await queue.skip(ANN, offered.matchup)
         await queue.begin_live(ANN, 0, number)
-
-    in_a_live_arena(database, scene)
     assert rows(database, "SELECT free_prompt, prompt FROM matchups ORDER BY serial") == [(1, 1), (1, 0)]
     assert rows(database, "SELECT free_prompt FROM events WHERE kind = 0 ORDER BY position") == [(1,), (1,)]
 
 
-def test_only_prompts_begin_battles_and_only_in_live_arenas(database):
-    async def scene(_pool, queue):
+async def test_only_prompts_begin_battles_and_only_in_live_arenas(database):
+    async with live_queue(database) as (_pool, queue):
         for ask in (queue.next_matchup(ANN), queue.look_ahead(ANN, None)):
             with pytest.raises(Conflict, match="write the prompts"):
                 await ask
         for category, number in ((2, 1), (0, 0)):
             with pytest.raises(BadOption):
                 await queue.begin_live(ANN, category, number)
-
-    in_a_live_arena(database, scene)
-
-    async def cached():
-        arena = await make_arena(database, name="cached")
-        async with voting_queue_of(database, arena) as queue:
-            with pytest.raises(Conflict, match="stored responses"):
-                await queue.begin_live(ANN, 0, 1)
-
-    asyncio.run(cached())
+    async with new_voting_queue(database, name="cached") as queue:
+        with pytest.raises(Conflict, match="stored responses"):
+            await queue.begin_live(ANN, 0, 1)
 
 
-def test_models_that_rest_are_passed_over_and_the_log_says_so(database):
-    async def scene(_pool, queue):
+async def test_models_that_rest_are_passed_over_and_the_log_says_so(database):
+    async with live_queue(database) as (_pool, queue):
         for session in range(1, 30):
             offered = await queue.begin_live(Voter(session), 0, 1, resting=(0, 3, 99))
             opened = queue.state.open[offered.matchup]
@@ -95,15 +82,13 @@ def test_models_that_rest_are_passed_over_and_the_log_says_so(database):
         with pytest.raises(NoMatchup, match="at present"):
             await queue.begin_live(Voter(50), 0, 1, resting=(0, 1, 3))
         assert (await queue.begin_live(Voter(50), 0, 1)).new
-
-    in_a_live_arena(database, scene)
     assert rows(database, "SELECT detail FROM events WHERE kind = 0 ORDER BY position LIMIT 1") == [
         ({"resting": [0, 3, 99]},)
     ]
 
 
-def test_a_vote_waits_for_both_answers(database):
-    async def scene(pool, queue):
+async def test_a_vote_waits_for_both_answers(database):
+    async with live_queue(database) as (pool, queue):
         number = await number_prompt(pool, queue.arena, "Why?")
         offered = await queue.begin_live(ANN, 0, number)
         vote = (ANN, offered.matchup, Kind.WIN_A)
@@ -119,20 +104,16 @@ def test_a_vote_waits_for_both_answers(database):
         await queue.undo(ANN, offered.matchup)
         assert (await read_battle(pool, queue.arena, offered.matchup)).state == "open"
         await queue.vote(ANN, offered.matchup, Kind.WIN_B, ballot=1)
-
-    in_a_live_arena(database, scene)
     assert rows(database, "SELECT free_prompt FROM events WHERE kind = 1 ORDER BY position") == [(1,), (1,)]
 
 
-def test_names_told_after_a_vote_make_no_later_battle_less_blind(database):
-    async def scene(pool, queue):
+async def test_names_told_after_a_vote_make_no_later_battle_less_blind(database):
+    async with live_queue(database, models=2) as (pool, queue):
         for k in range(6):
             matchup = await answered(pool, queue, text=f"prompt {k}")
             assert (await queue.vote(ANN, matchup, Kind.TIE, reveal=True)).blind
             told = await queue.reveal(ANN, matchup)
             assert told.model_a != told.model_b
-
-    in_a_live_arena(database, scene, models=2)
     assert rows(database, "SELECT count(*) FROM told_responses") == [(0,)]
     assert rows(
         database,
@@ -140,8 +121,8 @@ def test_names_told_after_a_vote_make_no_later_battle_less_blind(database):
     ) == [(False, True)]
 
 
-def test_a_void_battle_expires_and_frees_its_voter(database):
-    async def scene(pool, queue):
+async def test_a_void_battle_expires_and_frees_its_voter(database):
+    async with live_queue(database) as (pool, queue):
         matchup = await answered(pool, queue, state="void")
         with pytest.raises(Closed, match="void"):
             await queue.vote(ANN, matchup, Kind.WIN_A)
@@ -149,18 +130,14 @@ def test_a_void_battle_expires_and_frees_its_voter(database):
         assert not await queue.end_void(matchup, "an answer stalled")
         assert not await queue.end_void(uuid4(), "nothing")
         await queue.begin_live(ANN, 0, 1)
-
-    in_a_live_arena(database, scene)
     assert rows(database, "SELECT detail FROM events WHERE kind = 3") == [({"void": "an answer stalled"},)]
 
 
-def test_the_fold_has_the_free_prompts_of_votes(database):
-    async def scene(pool, queue):
+async def test_the_fold_has_the_free_prompts_of_votes(database):
+    async with live_queue(database) as (pool, queue):
         for text in ("one", "two", "One?"):
             matchup = await answered(pool, queue, text=text)
             await queue.vote(ANN, matchup, Kind.WIN_A)
-
-    in_a_live_arena(database, scene)
     with connect(database) as connection:
         columns = read_columns(connection, 1, 0)
     events = columns.events(0)

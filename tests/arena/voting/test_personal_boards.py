@@ -1,15 +1,13 @@
 """The board of one's own votes: from final votes alone, of this voter alone, and no surer than they allow."""
 
-import asyncio
 import json
 from contextlib import asynccontextmanager
 
 import pytest
 
-from support.live_arenas import make_arena, voting_queue_of
+from support.live_arenas import make_arena, new_voting_queue, voting_queue_of
+from support.voted_arenas import boards_of, close_window, rate
 from support.voted_arenas import cast as cast_votes
-from support.voted_arenas import close_window, rate
-from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.personal_boards import PersonalBoards
@@ -23,38 +21,19 @@ from tiltyard.settings.arena_settings import ArenaSettings
 
 @asynccontextmanager
 async def personal_boards(url):
-    async with open_pool(url, most=3) as pool:
-        boards = BoardCache(url, pool)
-        await boards.start()
-        try:
-            yield PersonalBoards(pool, boards), await boards.arena("arena")
-        finally:
-            await boards.stop()
+    async with boards_of(url) as (boards, arena):
+        yield PersonalBoards(boards._pool, boards), arena
 
 
-def personal(url, session, source=0):
-    async def scene():
-        async with personal_boards(url) as (boards, arena):
-            return await boards.of(arena, Voter(session, source))
-
-    return asyncio.run(scene())
+async def personal(url, session, source=0):
+    async with personal_boards(url) as (boards, arena):
+        return await boards.of(arena, Voter(session, source))
 
 
 def names_in(found):
     return {name for vote in found.recent for name in (vote.model_a, vote.model_b)} | {
         row.model for row in (found.board.rows if found.board else ())
     }
-
-
-def scene_of(url, scene, **options):
-    """Run a scene with the voting queue of a new arena."""
-
-    async def running():
-        arena = await make_arena(url, 6, 8, **options)
-        async with voting_queue_of(url, arena) as queue:
-            return await scene(queue)
-
-    return asyncio.run(running())
 
 
 async def one_vote(queue, voter, kind=Kind.WIN_A, **options):
@@ -68,85 +47,73 @@ def let_time_pass(url, seconds):
         connection.execute("UPDATE endings SET at = at - make_interval(secs => %s)", (seconds,))
 
 
-def test_a_vote_shows_no_name_before_it_is_revealed(database):
+async def test_a_vote_shows_no_name_before_it_is_revealed(database):
     voter = Voter(1)
-
-    async def scene(queue):
-        return [await one_vote(queue, voter) for _ in range(3)]
-
-    matchups = scene_of(database, scene)
-    found = personal(database, 1)
+    async with new_voting_queue(database, 6, 8) as queue:
+        matchups = [await one_vote(queue, voter) for _ in range(3)]
+    found = await personal(database, 1)
     assert (found.totals.votes, found.totals.pending) == (0, 3)
     assert names_in(found) == set()
     assert found.board is None
     assert sum(found.outcomes.values()) == found.agreement.decisive == 0
-
-    async def revealing():
-        async with personal_boards(database) as (_, arena), voting_queue_of(database, arena) as queue:
-            shown = await queue.reveal(voter, matchups[1])
-            await queue.undo(voter, matchups[2])
-            return shown
-
-    shown = asyncio.run(revealing())
-    found = personal(database, 1)
+    async with personal_boards(database) as (_, arena), voting_queue_of(database, arena) as queue:
+        shown = await queue.reveal(voter, matchups[1])
+        await queue.undo(voter, matchups[2])
+    found = await personal(database, 1)
     assert (found.totals.votes, found.totals.pending) == (1, 1)
     assert names_in(found) == {shown.model_a, shown.model_b}
     assert [vote.matchup for vote in found.recent] == [matchups[1]]
     let_time_pass(database, 71)
-    found = personal(database, 1)
+    found = await personal(database, 1)
     assert (found.totals.votes, found.totals.pending) == (1, 1)
     assert [vote.matchup for vote in found.recent] == [matchups[1]]
     assert [vote.blind for vote in found.recent] == [True]
 
 
-def test_remarks_close_after_a_while_although_names_are_not_revealed(database, monkeypatch):
+async def test_remarks_close_after_a_while_although_names_are_not_revealed(database, monkeypatch):
     """By the database's clock, and however early the vote is rated."""
     monkeypatch.setattr(voter_requests, "REMARK_GRACE_SECONDS", 40.0)
     settings = ArenaSettings(undo_seconds=300.0)
-    matchup = scene_of(database, lambda queue: one_vote(queue, Voter(1)), settings=settings)
+    async with new_voting_queue(database, 6, 8, settings=settings) as queue:
+        matchup = await one_vote(queue, Voter(1))
     close_window(database)
 
     async def say(comment):
         async with personal_boards(database) as (_, arena), voting_queue_of(database, arena) as queue:
             await queue.remark(Voter(1), matchup, [], comment)
 
-    asyncio.run(say("soon"))
+    await say("soon")
     let_time_pass(database, 330)
-    asyncio.run(say("in time"))
-    found = personal(database, 1)
+    await say("in time")
+    found = await personal(database, 1)
     assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
     let_time_pass(database, 11)
     with pytest.raises(Closed, match="too much time"):
-        asyncio.run(say("too late"))
-    found = personal(database, 1)
+        await say("too late")
+    found = await personal(database, 1)
     assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
     with connect(database) as connection:
         assert connection.execute("SELECT comment FROM remarks").fetchall() == [("in time",)]
 
 
-def test_an_open_matchup_a_skip_and_an_undone_vote_are_not_votes(database):
+async def test_an_open_matchup_a_skip_and_an_undone_vote_are_not_votes(database):
     voter = Voter(1)
-
-    async def scene(queue):
+    async with new_voting_queue(database, 6, 8) as queue:
         await queue.undo(voter, await one_vote(queue, voter))
         offered = await queue.next_matchup(voter, ahead=True)
         await queue.skip(voter, offered.matchup)
-
-    scene_of(database, scene)
     close_window(database)
-    found = personal(database, 1)
+    found = await personal(database, 1)
     assert (found.totals.votes, found.totals.pending, found.totals.skipped) == (0, 0, 1)
     assert names_in(found) == set()
 
 
-def test_only_ones_own_votes_count(database):
-    async def scene(queue):
+async def test_only_ones_own_votes_count(database):
+    async with new_voting_queue(database, 6, 8) as queue:
         await cast_votes(queue, 60, voters=3)
         await cast_votes(queue, 9, voters=1, source=1)
-
-    scene_of(database, scene)
     for session in (1, 2, 3):
-        found = personal(database, session)
+        found = await personal(database, session)
         with connect(database) as connection:
             rows = connection.execute(
                 "SELECT outcome FROM battles WHERE source = 0 AND session = %s ORDER BY position", (session,)
@@ -155,22 +122,20 @@ def test_only_ones_own_votes_count(database):
         kinds = [kind for (kind,) in rows]
         assert list(found.outcomes.values()) == [kinds.count(kind) for kind in range(4)]
         assert len(found.recent) == 20
-    assert personal(database, 1, source=1).totals.votes == 9
-    assert personal(database, 99).totals.votes == 0
+    assert (await personal(database, 1, source=1)).totals.votes == 9
+    assert (await personal(database, 99)).totals.votes == 0
 
 
-def test_agreement_is_counted_on_the_arenas_order(database):
-    async def scene(queue):
+async def test_agreement_is_counted_on_the_arenas_order(database):
+    async with new_voting_queue(database, 6, 8) as queue:
         await cast_votes(queue, 80, voters=2)
-
-    scene_of(database, scene)
-    before = personal(database, 1)
+    before = await personal(database, 1)
     assert before.agreement == BoardAgreement(0, 0)
     assert before.agreement.share is None
     assert all(vote.agrees is None for vote in before.recent)
     close_window(database)
     rate(database)
-    found = personal(database, 1)
+    found = await personal(database, 1)
     with connect(database) as connection:
         (document,) = connection.execute("SELECT document FROM snapshots WHERE source = 0").fetchone()
         rows = connection.execute(
@@ -187,25 +152,18 @@ def test_agreement_is_counted_on_the_arenas_order(database):
     assert [vote.agrees for vote in found.recent] == last[:-31:-1]
 
 
-def test_votes_that_an_operator_excluded_are_still_the_voters_own(database):
-    async def scene(queue):
+async def test_votes_that_an_operator_excluded_are_still_the_voters_own(database):
+    async with new_voting_queue(database, 6, 8) as queue:
         await cast_votes(queue, 20, voters=1)
-
-    scene_of(database, scene)
-    before = personal(database, 1)
-
-    async def excluding():
-        async with open_pool(database, most=1) as pool:
-            await exclude(pool, "arena", VoteSelection(sessions=[1]), "a bot", actor="cli")
-
-    asyncio.run(excluding())
-    after = personal(database, 1)
+    before = await personal(database, 1)
+    async with open_pool(database, most=1) as pool:
+        await exclude(pool, "arena", VoteSelection(sessions=[1]), "a bot", actor="cli")
+    after = await personal(database, 1)
     assert (after.totals, after.outcomes, after.recent) == (before.totals, before.outcomes, before.recent)
 
 
 async def test_a_board_is_made_again_only_after_a_vote(database):
     voter = Voter(1)
-
     arena = await make_arena(database, 4, 6)
     async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
         await cast_votes(queue, 11, voters=1)
@@ -217,7 +175,6 @@ async def test_a_board_is_made_again_only_after_a_vote(database):
 
 async def test_only_so_many_boards_are_kept(database, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.voting.personal_boards._CACHED_BOARD_LIMIT", 1)
-
     arena = await make_arena(database, 4, 6)
     async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
         await cast_votes(queue, 12, voters=2)

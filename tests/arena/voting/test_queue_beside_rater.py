@@ -5,7 +5,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from support.live_arenas import make_arena, voting_queue_of
+from support.folded_votes import catch_up, counts, replayed
+from support.live_arenas import make_arena, new_voting_queue, voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
@@ -20,12 +21,10 @@ from tiltyard.arena.operators.exclusions import (
     exclude,
     restore,
 )
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_process import ArenaRater, RaterPace, RaterProcess
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.validity.fold_state import save
 from tiltyard.errors import Expired, TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -41,14 +40,6 @@ def rating(url):
         yield rater_process
     finally:
         rater_process.close()
-
-
-def catch_up(rater_process):
-    rater_process.search()
-    for _ in range(200):
-        if not rater_process.turn() and rater_process.raters:
-            return
-    raise AssertionError("the rater does not come to an end")
 
 
 def let_a_minute_pass(url):
@@ -68,19 +59,6 @@ async def some_votes(queue, voters, each, seed):
             voter = Voter(number)
             matchup = (await queue.next_matchup(voter)).matchup
             await queue.vote(voter, matchup, Kind(int(rng.integers(4))), reveal=True)
-
-
-def counts(standing):
-    """A standing without what ratings bring to it."""
-    standing.rank(Strengths.unknown(len(standing.models)))
-    standing.forget_votes()  # as the queue does
-    return save(standing).digest()
-
-
-def replayed(url, arena, generation):
-    with connect(url) as connection:
-        head = connection.execute("SELECT max(position) FROM events WHERE arena = %s", (arena,)).fetchone()[0]
-        return replay_log(connection, arena, head, generation)
 
 
 async def test_a_queue_loaded_from_a_checkpoint_has_the_same_counts(database):
@@ -212,9 +190,7 @@ async def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, 
 
 async def test_an_undo_is_remembered_until_its_vote_is_folded(database):
     """The matchup's serving is folded in one step, another's vote is waited for, the undone vote comes in a later step."""
-
-    arena = await make_arena(database, settings=IN_A_MINUTE)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=IN_A_MINUTE) as queue:
         ann, bob = [(await queue.next_matchup(Voter(number))).matchup for number in (1, 2)]
         await queue.vote(Voter(2), bob, Kind.WIN_A)
         await queue.vote(Voter(1), ann, Kind.WIN_A)

@@ -1,6 +1,6 @@
 """Raters of an expert panel are asked about their own items only, each once, whatever happens on the way."""
 
-import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -21,15 +21,12 @@ TERMS = PanelTerms("panel", ("Ada", "Ben", "Cleo"), overlap=2, seed=4)
 SMALL = {"models": 3, "prompts": 3}
 
 
-def scene(url, work, terms=TERMS, **options):
-    """Run with an arena, its panel and an open queue."""
-
-    async def inside():
-        arena, opened = await panelled_arena(url, terms, **(SMALL | options))
-        async with voting_queue_of(url, arena) as queue:
-            return await work(queue, opened.raters)
-
-    return asyncio.run(inside())
+@asynccontextmanager
+async def panelled_queue(url, terms=TERMS, **options):
+    """The open queue of an arena with a panel, and its raters."""
+    arena, opened = await panelled_arena(url, terms, **(SMALL | options))
+    async with voting_queue_of(url, arena) as queue:
+        yield queue, opened.raters
 
 
 def key_of(queue, offered):
@@ -47,8 +44,8 @@ def assigned(url, rater):
         return rows.fetchall()
 
 
-def test_a_rater_gets_the_list_in_order_and_then_nothing(database):
-    async def work(queue, raters):
+async def test_a_rater_gets_the_list_in_order_and_then_nothing(database):
+    async with panelled_queue(database) as (queue, raters):
         voter, seen = Voter(raters[0].session), []
         for _ in range(6):
             offered = await queue.next_matchup(voter)
@@ -60,11 +57,9 @@ def test_a_rater_gets_the_list_in_order_and_then_nothing(database):
             with pytest.raises(NoMatchup, match="finished"):
                 await queue.next_matchup(voter, ahead=ahead)
 
-    scene(database, work)
 
-
-def test_prefetched_items_are_of_the_list_and_never_twice(database):
-    async def work(queue, raters):
+async def test_prefetched_items_are_of_the_list_and_never_twice(database):
+    async with panelled_queue(database) as (queue, raters):
         voter, seen = Voter(raters[1].session), []
         current = await queue.next_matchup(voter)
         for _ in range(5):
@@ -78,11 +73,9 @@ def test_prefetched_items_are_of_the_list_and_never_twice(database):
             await queue.look_ahead(voter, current.matchup)
         assert sorted(seen) == sorted(assigned(database, 1))
 
-    scene(database, work)
 
-
-def test_a_skipped_item_comes_back_once_at_the_end(database):
-    async def work(queue, raters):
+async def test_a_skipped_item_comes_back_once_at_the_end(database):
+    async with panelled_queue(database) as (queue, raters):
         voter = Voter(raters[2].session)
         first = await queue.next_matchup(voter)
         skipped = key_of(queue, first)
@@ -99,11 +92,9 @@ def test_a_skipped_item_comes_back_once_at_the_end(database):
         with pytest.raises(NoMatchup, match="finished"):
             await queue.next_matchup(voter)
 
-    scene(database, work)
 
-
-def test_an_undone_vote_is_open_again_and_counts_once(database):
-    async def work(queue, raters):
+async def test_an_undone_vote_is_open_again_and_counts_once(database):
+    async with panelled_queue(database, settings=ArenaSettings(undo_seconds=600)) as (queue, raters):
         voter = Voter(raters[0].session)
         offered = await queue.next_matchup(voter)
         await queue.vote(voter, offered.matchup, Kind.WIN_A)
@@ -112,11 +103,9 @@ def test_an_undone_vote_is_open_again_and_counts_once(database):
         await queue.vote(voter, offered.matchup, Kind.WIN_B, ballot=1)
         assert await finish_list(queue, raters[0], opinion(0, 0.0)) == 5
 
-    scene(database, work, settings=ArenaSettings(undo_seconds=600))
 
-
-def test_an_expired_item_is_asked_about_again(database):
-    async def work(queue, raters):
+async def test_an_expired_item_is_asked_about_again(database):
+    async with panelled_queue(database) as (queue, raters):
         voter = Voter(raters[0].session)
         offered = await queue.next_matchup(voter)
         item = key_of(queue, offered)
@@ -124,8 +113,6 @@ def test_an_expired_item_is_asked_about_again(database):
         again = await queue.next_matchup(voter)
         assert again.matchup != offered.matchup
         assert key_of(queue, again) == item
-
-    scene(database, work)
 
 
 def _expired(one):
@@ -150,8 +137,9 @@ async def test_another_process_goes_on_where_the_first_one_stopped(database):
     assert rows == (6,)
 
 
-def test_names_are_never_told_to_raters_whatever_the_arena_says(database):
-    async def work(queue, raters):
+async def test_names_are_never_told_to_raters_whatever_the_arena_says(database):
+    # The settings that this queue has are older than the panel.
+    async with panelled_queue(database, reveal="vote") as (queue, raters):
         assert queue.settings.reveal == "vote"
         voter = Voter(raters[0].session)
         offered = await queue.next_matchup(voter)
@@ -163,34 +151,27 @@ def test_names_are_never_told_to_raters_whatever_the_arena_says(database):
         with pytest.raises(Closed, match="never reveals"):
             await queue.finish(voter)
 
-    # The settings that this queue has are older than the panel.
-    scene(database, work, reveal="vote")
 
-
-def test_other_voters_are_matched_as_always(database):
-    async def work(queue, raters):
+async def test_other_voters_are_matched_as_always(database):
+    async with panelled_queue(database) as (queue, raters):
         stranger = Voter(77)
         offered = await queue.next_matchup(stranger)
         await queue.vote(stranger, offered.matchup, Kind.WIN_A)
         assert await finish_list(queue, raters[0], opinion(0, 0.0)) == 6
-
-    scene(database, work)
     with connect(database) as connection:
         rows = connection.execute("SELECT reason FROM matchups WHERE session = 77").fetchall()
     assert "expert panel" not in {reason for (reason,) in rows}
 
 
-def test_a_judge_with_the_number_of_a_rater_is_no_rater(database):
-    async def work(queue, raters):
+async def test_a_judge_with_the_number_of_a_rater_is_no_rater(database):
+    async with panelled_queue(database) as (queue, raters):
         await queue.next_matchup(Voter(raters[0].session, source=1))
-
-    scene(database, work)
     with connect(database) as connection:
         assert connection.execute("SELECT reason = 'expert panel' FROM matchups").fetchall() == [(False,)]
 
 
-def test_a_closed_panel_asks_nothing_more(database):
-    async def work(queue, raters):
+async def test_a_closed_panel_asks_nothing_more(database):
+    async with panelled_queue(database, settings=ArenaSettings(undo_seconds=600)) as (queue, raters):
         voter = Voter(raters[0].session)
         first = await queue.next_matchup(voter)
         await queue.vote(voter, first.matchup, Kind.WIN_A)
@@ -205,15 +186,13 @@ def test_a_closed_panel_asks_nothing_more(database):
         with pytest.raises(NoMatchup, match="closed"):
             await queue.next_matchup(voter)
 
-    scene(database, work, settings=ArenaSettings(undo_seconds=600))
 
-
-def test_withdrawn_responses_are_left_out(database, tmp_path):
-    async def work(queue, raters):
+async def test_withdrawn_responses_are_left_out(database, tmp_path):
+    async with panelled_queue(
+        database, terms=PanelTerms("panel", ("Ada", "Ben"), overlap=2, seed=4), prompts=2
+    ) as (queue, raters):
         async with open_pool(database, most=2) as pool:
             blobs = BlobStore(pool, FolderStorage(tmp_path))
             await withdraw(pool, blobs, "arena", "prompt-1", "model-1", reason="wrong", actor="cli")
         left = [key for key in assigned(database, 0) if not (key[0] == 1 and 1 in key[1:])]
         assert await finish_list(queue, raters[0], opinion(0, 0.0)) == len(left) < 6
-
-    scene(database, work, terms=PanelTerms("panel", ("Ada", "Ben"), overlap=2, seed=4), prompts=2)

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from support.live_arenas import make_arena, voting_queue_of
+from support.live_arenas import make_arena, new_voting_queue, voting_queue_of
 from support.voted_arenas import rate, voted
 from tiltyard.arena.boards.board_cache import BoardCache, ModelRank, newest_ranks, ranks_on_board
 from tiltyard.arena.voting.remarks import Remark
@@ -21,21 +21,6 @@ from tiltyard.wire.records import TAGS
 
 ANN, BOB, JUDGE = Voter(1), Voter(2), Voter(1, 1)
 SETTINGS = ArenaSettings(undo_seconds=60.0, expiry_seconds=300.0)
-
-
-def run(coroutine):
-    return asyncio.run(coroutine)
-
-
-def scene(database, play, **options):
-    """Run a scene with the voting queue of a new arena, with long time limits."""
-
-    async def playing():
-        arena = await make_arena(database, **{"settings": SETTINGS, **options})
-        async with voting_queue_of(database, arena) as queue:
-            await play(queue)
-
-    run(playing())
 
 
 def let_time_pass(queue, seconds):
@@ -56,8 +41,8 @@ def kept(database):
         ).fetchall()
 
 
-def test_a_matchup_is_looked_at_in_every_state(database):
-    async def play(queue):
+async def test_a_matchup_is_looked_at_in_every_state(database):
+    async with new_voting_queue(database, settings=SETTINGS) as queue:
         one = (await queue.next_matchup(ANN)).matchup
         opened = await queue.review(ANN, one)
         assert (opened.state, opened.outcome, opened.undo_until, opened.revealed) == (
@@ -89,11 +74,9 @@ def test_a_matchup_is_looked_at_in_every_state(database):
         assert (shown.state, shown.revealed, shown.undo_until) == ("voted", True, None)
         assert shown.responses is not None
 
-    scene(database, play)
 
-
-def test_a_matchup_that_ran_out_shows_nothing(database):
-    async def play(queue):
+async def test_a_matchup_that_ran_out_shows_nothing(database):
+    async with new_voting_queue(database, settings=SETTINGS) as queue:
         opened, answered = (await queue.next_matchup(ANN)).matchup, None
         answered = (await queue.next_matchup(BOB)).matchup
         await queue.vote(BOB, answered, Kind.WIN_A)
@@ -105,11 +88,9 @@ def test_a_matchup_that_ran_out_shows_nothing(database):
             with pytest.raises(Expired):
                 await queue.find(voter, matchup, voted=True)
 
-    scene(database, play)
 
-
-def test_only_a_vote_that_stands_lets_its_responses_be_seen_again(database):
-    async def play(queue):
+async def test_only_a_vote_that_stands_lets_its_responses_be_seen_again(database):
+    async with new_voting_queue(database, settings=SETTINGS) as queue:
         one = await queue.next_matchup(ANN)
         assert (await queue.find(ANN, one.matchup, voted=True)).response_a == one.response_a
         await queue.vote(ANN, one.matchup, Kind.WIN_A)
@@ -137,11 +118,9 @@ def test_only_a_vote_that_stands_lets_its_responses_be_seen_again(database):
         with pytest.raises(Closed, match="ended"):
             await queue.find(ANN, two, voted=True)
 
-    scene(database, play)
 
-
-def test_a_remark_is_kept_and_another_replaces_it(database):
-    async def play(queue):
+async def test_a_remark_is_kept_and_another_replaces_it(database):
+    async with new_voting_queue(database, settings=SETTINGS) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         await queue.vote(ANN, matchup, Kind.WIN_A)
         assert await queue.remarked(ANN, matchup) == Remark()
@@ -149,13 +128,11 @@ def test_a_remark_is_kept_and_another_replaces_it(database):
         await queue.remark(ANN, matchup, ["concise"], None)
         assert await queue.remarked(ANN, matchup) == Remark(("concise",))
         assert await queue.remarked(BOB, matchup) == Remark()
-
-    scene(database, play)
     assert kept(database) == [(1, ["concise"], None)]
 
 
-def test_a_remark_on_a_vote_that_was_undone_is_not_one_on_the_next(database):
-    async def play(queue):
+async def test_a_remark_on_a_vote_that_was_undone_is_not_one_on_the_next(database):
+    async with new_voting_queue(database, settings=SETTINGS) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         await queue.vote(ANN, matchup, Kind.WIN_A)
         await queue.remark(ANN, matchup, ["accurate"], "A is right")
@@ -164,13 +141,11 @@ def test_a_remark_on_a_vote_that_was_undone_is_not_one_on_the_next(database):
         await queue.vote(ANN, matchup, Kind.WIN_B, ballot=1)
         assert await queue.remarked(ANN, matchup) == Remark()
         await queue.remark(ANN, matchup, ["clear"], None)
-
-    scene(database, play)
     assert kept(database) == [(1, ["clear"], None)]
 
 
-def test_a_remark_and_an_undo_at_once_leave_none_on_an_open_matchup(database):
-    async def play(queue):
+async def test_a_remark_and_an_undo_at_once_leave_none_on_an_open_matchup(database):
+    async with new_voting_queue(database, settings=SETTINGS) as queue:
         for _ in range(15):
             matchup = (await queue.next_matchup(ANN)).matchup
             await queue.vote(ANN, matchup, Kind.WIN_A)
@@ -179,13 +154,11 @@ def test_a_remark_and_an_undo_at_once_leave_none_on_an_open_matchup(database):
             )
             assert await queue.remarked(ANN, matchup) == Remark()
             await queue.skip(ANN, matchup)
-
-    scene(database, play)
     assert kept(database) == []
 
 
-def test_a_remark_goes_with_a_vote_of_ones_own_before_the_names(database):
-    async def play(queue):
+async def test_a_remark_goes_with_a_vote_of_ones_own_before_the_names(database):
+    async with new_voting_queue(database, settings=SETTINGS) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         with pytest.raises(Closed, match="vote"):
             await queue.remark(ANN, matchup, [], "too early")
@@ -208,15 +181,14 @@ def test_a_remark_goes_with_a_vote_of_ones_own_before_the_names(database):
         await queue.skip(ANN, skipped)
         with pytest.raises(Closed, match="vote"):
             await queue.remark(ANN, skipped, ["wrong"], None)
-
-    scene(database, play)
     assert kept(database) == []
 
 
-def test_names_come_with_what_is_known_of_the_pair(database):
+async def test_names_come_with_what_is_known_of_the_pair(database):
     """Every final decisive vote counts, at once; ties and both_bad do not."""
-
-    async def play(queue):
+    async with new_voting_queue(
+        database, settings=SETTINGS, models=2, policy=Policy(adjacent_votes=3, session_pairs=1)
+    ) as queue:
         decisive = 0
         for kind in (Kind.WIN_A, Kind.TIE, Kind.WIN_B, Kind.BOTH_BAD, Kind.WIN_A):
             matchup = (await queue.next_matchup(ANN)).matchup
@@ -225,11 +197,11 @@ def test_names_come_with_what_is_known_of_the_pair(database):
             decisive += kind in {Kind.WIN_A, Kind.WIN_B}
             assert (names.decisive, names.floor) == (decisive, 3)
 
-    scene(database, play, models=2, policy=Policy(adjacent_votes=3, session_pairs=1))
 
-
-def test_final_votes_are_counted_once_the_names_are_revealed(database):
-    async def play(queue):
+async def test_final_votes_are_counted_once_the_names_are_revealed(database):
+    async with new_voting_queue(
+        database, settings=SETTINGS, models=2, policy=Policy(adjacent_votes=2, session_pairs=1)
+    ) as queue:
         counts = []
         for kind in (Kind.WIN_A, Kind.WIN_B, Kind.WIN_A):
             matchup = (await queue.next_matchup(ANN)).matchup
@@ -243,11 +215,9 @@ def test_final_votes_are_counted_once_the_names_are_revealed(database):
         await queue.vote(BOB, tie, Kind.TIE, reveal=True)
         assert await queue.final_votes(BOB) == 1
 
-    scene(database, play, models=2, policy=Policy(adjacent_votes=2, session_pairs=1))
 
-
-def test_a_vote_that_can_no_longer_be_undone_is_final_without_a_reveal(database):
-    async def play(queue):
+async def test_a_vote_that_can_no_longer_be_undone_is_final_without_a_reveal(database):
+    async with new_voting_queue(database, settings=SETTINGS) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         await queue.vote(ANN, matchup, Kind.WIN_A)
         assert await queue.final_votes(ANN) == 0
@@ -255,23 +225,14 @@ def test_a_vote_that_can_no_longer_be_undone_is_final_without_a_reveal(database)
         assert await queue.final_votes(ANN) == 1
         assert (await queue.review(ANN, matchup)).undo_until is None
 
-    scene(database, play)
 
-
-def test_places_are_those_of_the_newest_board(database):
-    async def look():
-        async with open_pool(database, most=2) as pool:
-            boards = BoardCache(database, pool)
-            return await newest_ranks(boards, 1, 0), await boards.latest(1, 0)
-
-    async def look_before():
-        async with open_pool(database, most=2) as pool:
-            return await newest_ranks(BoardCache(database, pool), 1, 0)
-
-    voted(database, votes=40)
-    assert run(look_before()) is None
-    rate(database)
-    places, newest = run(look())
+async def test_places_are_those_of_the_newest_board(database):
+    await asyncio.to_thread(voted, database, votes=40)
+    async with open_pool(database, most=2) as pool:
+        assert await newest_ranks(BoardCache(database, pool), 1, 0) is None
+        await asyncio.to_thread(rate, database)
+        boards = BoardCache(database, pool)
+        places, newest = await newest_ranks(boards, 1, 0), await boards.latest(1, 0)
     rows = json.loads(newest.document)["rows"]
     assert places == {
         row["model"]: ModelRank(
@@ -296,8 +257,8 @@ def test_tags_are_told_apart_and_short():
     assert all(tag == tag.lower() and " " not in tag and len(tag) <= 20 for tag in TAGS)
 
 
-def test_the_time_to_take_a_vote_back_is_the_databases(database):
-    async def play(queue):
+async def test_the_time_to_take_a_vote_back_is_the_databases(database):
+    async with new_voting_queue(database, settings=SETTINGS) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         before = database_time(database)
         ended = await queue.vote(ANN, matchup, Kind.WIN_A)
@@ -307,12 +268,9 @@ def test_the_time_to_take_a_vote_back_is_the_databases(database):
         most, least = ((seen.undo_until - moment).total_seconds() for moment in (before, after))
         assert least - 0.1 < seen.left < most + 0.1
 
-    scene(database, play)
-
 
 async def test_a_queue_that_was_just_opened_knows_the_time(database):
     """Before anybody has asked anything of it."""
-
     arena = await make_arena(database, settings=SETTINGS)
     async with voting_queue_of(database, arena) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup

@@ -6,35 +6,24 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from support.live_arenas import make_arena, voting_queue_of
+from support.folded_votes import catch_up, counts, replayed, rows, story_of
+from support.live_arenas import make_arena, new_voting_queue, voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
 from tiltyard.arena.voting.matchup_lifecycle import REOPENED_SECONDS
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.validity.fold_state import save
 from tiltyard.errors import Closed, Expired
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 ANN, BOB = Voter(1), Voter(2)
 PATIENT = ArenaSettings(undo_seconds=60.0)
-
-
-def run(coroutine):
-    return asyncio.run(coroutine)
-
-
-def rows(url, query):
-    with connect(url) as connection:
-        return connection.execute(query).fetchall()
 
 
 def kinds_of(url):
@@ -44,30 +33,8 @@ def kinds_of(url):
     ]
 
 
-def story_of(url, serial=0):
-    """What happened to a matchup, in order."""
-    found = rows(
-        url,
-        f"SELECT kind FROM events WHERE source = 0 AND serial = {serial} AND kind NOT IN (6, 7) ORDER BY position",
-    )
-    return [LogKind(kind) for (kind,) in found]
-
-
 def endings_of(url):
     return rows(url, "SELECT serial, kind, outcome, undone IS NOT NULL FROM endings ORDER BY serial")
-
-
-def counts(standing):
-    """A standing without what ratings bring to it."""
-    standing.rank(Strengths.unknown(len(standing.models)))
-    standing.forget_votes()  # as the queue does
-    return save(standing).digest()
-
-
-def replayed(url, arena, generation=0):
-    with connect(url) as connection:
-        head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-        return replay_log(connection, arena, head, generation)
 
 
 def let_a_minute_pass(url):
@@ -77,8 +44,7 @@ def let_a_minute_pass(url):
 
 
 async def test_an_undo_reopens_the_ballot_for_its_voter(database):
-    arena = await make_arena(database, settings=PATIENT)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=PATIENT) as queue:
         first = await queue.next_matchup(ANN)
         await queue.vote(ANN, first.matchup, Kind.WIN_A)
         undone = await queue.undo(ANN, first.matchup)
@@ -105,8 +71,7 @@ async def test_an_undo_reopens_the_ballot_for_its_voter(database):
 
 
 async def test_a_vote_can_be_undone_again_and_again(database):
-    arena = await make_arena(database, settings=PATIENT)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=PATIENT) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         for ballot, kind in enumerate((Kind.WIN_A, Kind.TIE, Kind.WIN_A)):
             await queue.vote(ANN, matchup, kind, ballot=ballot)
@@ -120,7 +85,6 @@ async def test_a_vote_can_be_undone_again_and_again(database):
 
 async def test_a_recast_vote_counts_as_if_it_had_been_the_first(database):
     """Window, attempts, session's memory: one exposure, one vote."""
-
     arena = await make_arena(database, settings=PATIENT)
     async with voting_queue_of(database, arena) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
@@ -140,8 +104,7 @@ async def test_a_recast_vote_counts_as_if_it_had_been_the_first(database):
 
 
 async def test_what_was_served_ahead_and_not_seen_is_released(database):
-    arena = await make_arena(database, settings=PATIENT)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=PATIENT) as queue:
         first = await queue.next_matchup(ANN)
         ahead = await queue.next_matchup(ANN, ahead=True)
         await queue.vote(ANN, first.matchup, Kind.WIN_A)
@@ -159,8 +122,7 @@ async def test_what_was_served_ahead_and_not_seen_is_released(database):
 
 @pytest.mark.parametrize("seen", ["offered", "noted", "later"])
 async def test_a_second_matchup_that_was_shown_stays(database, seen):
-    arena = await make_arena(database, settings=PATIENT)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=PATIENT) as queue:
         first = await queue.next_matchup(ANN)
         if seen != "later":
             second = await queue.next_matchup(ANN, ahead=True)
@@ -176,8 +138,7 @@ async def test_a_second_matchup_that_was_shown_stays(database, seen):
 
 
 async def test_nobody_holds_three_after_an_undo(database):
-    arena = await make_arena(database, settings=PATIENT)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=PATIENT) as queue:
         first = await queue.next_matchup(ANN)
         await queue.vote(ANN, first.matchup, Kind.WIN_A)
         second = await queue.next_matchup(ANN)
@@ -213,7 +174,6 @@ async def test_an_undo_sent_again_has_the_same_answer_and_undoes_no_other_vote(d
 
 async def test_a_vote_that_arrives_after_its_undo_counts_for_nothing(database):
     """The browser gave it up and sent it again; the copy was answered, then undone; now the first arrives."""
-
     arena = await make_arena(database, settings=PATIENT)
     async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
         matchup = (await queue.next_matchup(ANN)).matchup
@@ -237,8 +197,7 @@ async def test_a_vote_that_arrives_after_its_undo_counts_for_nothing(database):
 
 
 async def test_votes_and_undos_of_one_batch_are_one_ending(database):
-    arena = await make_arena(database, settings=PATIENT)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=PATIENT) as queue:
         for acts, expected in (
             ("vu", None),
             ("vuvu", None),
@@ -310,8 +269,9 @@ async def test_two_processes_agree_on_a_reopened_matchup(database):
 
 
 async def test_a_reopened_matchup_that_nobody_answers_expires(database):
-    arena = await make_arena(database, settings=ArenaSettings(undo_seconds=60.0, expiry_seconds=2.0))
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(
+        database, settings=ArenaSettings(undo_seconds=60.0, expiry_seconds=2.0)
+    ) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         await queue.vote(ANN, matchup, Kind.WIN_A)
         await queue.undo(ANN, matchup)
@@ -327,8 +287,7 @@ async def test_a_reopened_matchup_that_nobody_answers_expires(database):
 
 
 async def test_a_reopened_matchup_expires_though_younger_ones_stand_before_it(database):
-    arena = await make_arena(database, settings=PATIENT)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=PATIENT) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         await queue.vote(ANN, matchup, Kind.WIN_A)
         await queue.next_matchup(BOB)
@@ -372,14 +331,14 @@ async def test_an_arena_that_is_loaded_anywhere_in_the_middle_comes_to_the_same(
                 await queue.vote(ANN, matchup, Kind.WIN_A)
                 await _as_loaded(database, arena, queue)
                 if k % 2 == 0:
-                    _rate(rater_process)
+                    catch_up(rater_process)
                     await queue.show(ANN, ahead.matchup)
                     await _as_loaded(database, arena, queue)
                 await queue.undo(ANN, matchup)
                 await _as_loaded(database, arena, queue)
                 if k % 3 == 0:
                     let_a_minute_pass(database)
-                    _rate(rater_process)
+                    catch_up(rater_process)
                     await _as_loaded(database, arena, queue)
                 if k % 4 == 1:
                     await queue.skip(ANN, matchup)
@@ -387,10 +346,10 @@ async def test_an_arena_that_is_loaded_anywhere_in_the_middle_comes_to_the_same(
                     await queue.vote(ANN, matchup, Kind.TIE, ballot=1)
                 await _as_loaded(database, arena, queue)
                 if k % 3 == 1:
-                    _rate(rater_process)
+                    catch_up(rater_process)
                 assert ahead.new
             let_a_minute_pass(database)
-            _rate(rater_process)
+            catch_up(rater_process)
             await _as_loaded(database, arena, queue)
             rater = next(iter(rater_process.raters.values()))
             assert rater.following(HUMAN).votes == 6
@@ -398,14 +357,6 @@ async def test_an_arena_that_is_loaded_anywhere_in_the_middle_comes_to_the_same(
     finally:
         rater_process.close()
     assert rows(database, "SELECT count(*) FROM checkpoints")[0][0] >= 2
-
-
-def _rate(rater_process):
-    rater_process.search()
-    for _ in range(200):
-        if not rater_process.turn() and rater_process.raters:
-            return
-    raise AssertionError("the rater does not come to an end")
 
 
 async def _as_loaded(url, arena, queue):
@@ -447,7 +398,7 @@ async def test_an_exclusion_has_what_stands_and_sticks_to_its_matchups(database)
         let_a_minute_pass(database)
         rater_process = RaterProcess(database)
         try:
-            _rate(rater_process)
+            catch_up(rater_process)
             following = next(iter(rater_process.raters.values())).following(HUMAN)
             assert (following.votes, following.standing.skipped) == (1, 2)
             assert following.digest() == replayed(database, arena.arena, 1)[HUMAN].digest()
@@ -463,7 +414,6 @@ async def _voted(queue):
 
 async def test_an_excluded_vote_can_be_undone_and_is_open_again(database):
     """A queue that was loaded after the exclusion does not count the vote, but must still reopen its matchup."""
-
     arena = await make_arena(database, settings=PATIENT)
     async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
         matchup = await _voted(queue)
@@ -501,7 +451,6 @@ async def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(
     database, tmp_path, monkeypatch
 ):
     """It was closed when the open ones were looked for, and is open when the arena's lock is held."""
-
     arena = await make_arena(database, 2, 1, settings=PATIENT)
     async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
         matchup = await _voted(queue)
@@ -522,8 +471,7 @@ async def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(
 
 
 async def test_judges_undo_as_people_do(database):
-    arena = await make_arena(database, settings=PATIENT)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=PATIENT) as queue:
         judge = Voter(7, JUDGE)
         matchup = (await queue.next_matchup(judge)).matchup
         detail = {"judge_model": "j", "pref": 0.9}

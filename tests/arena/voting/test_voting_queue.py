@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from support.live_arenas import make_arena, voting_queue_of
+from support.live_arenas import make_arena, new_voting_queue, voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, append_batch
 from tiltyard.arena.voting.voter_requests import Voter
@@ -31,13 +31,8 @@ def kinds_of(url, arena=1):
     return [LogKind(kind) for _, kind, _, _ in log_of(url, arena)]
 
 
-def run(coroutine):
-    return asyncio.run(coroutine)
-
-
 async def test_a_voter_is_served_once_and_again_until_it_answers(database):
-    arena = await make_arena(database)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database) as queue:
         first = await queue.next_matchup(ANN)
         assert first.new
         assert not (again := await queue.next_matchup(ANN)).new
@@ -56,8 +51,7 @@ async def test_a_voter_is_served_once_and_again_until_it_answers(database):
 
 
 async def test_positions_are_dense_from_the_first_event(database):
-    arena = await make_arena(database)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database) as queue:
         for _ in range(5):
             offered = await queue.next_matchup(ANN)
             await queue.vote(ANN, offered.matchup, Kind.TIE)
@@ -66,8 +60,7 @@ async def test_positions_are_dense_from_the_first_event(database):
 
 
 async def test_the_same_vote_again_has_the_same_answer_and_another_is_refused(database):
-    arena = await make_arena(database)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         first = await queue.vote(ANN, matchup, Kind.WIN_A)
         assert first.undo_until is not None
@@ -101,8 +94,7 @@ async def test_conflicting_votes_at_once_leave_one_and_refuse_the_rest(database)
 
 
 async def test_guessed_and_foreign_matchups_are_alike(database):
-    arena = await make_arena(database)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database) as queue:
         mine = (await queue.next_matchup(ANN)).matchup
         said = set()
         for voter, matchup in (
@@ -136,8 +128,7 @@ async def test_a_matchup_of_another_arena_is_not_known_here(database):
 
 
 async def test_names_are_shown_only_after_a_vote_and_make_it_final(database):
-    arena = await make_arena(database)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         with pytest.raises(Closed):
             await queue.reveal(ANN, matchup)
@@ -154,8 +145,7 @@ async def test_names_are_shown_only_after_a_vote_and_make_it_final(database):
 
 
 async def test_a_vote_cannot_be_taken_back_after_its_time(database):
-    arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=ArenaSettings(undo_seconds=0.2)) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         await queue.vote(ANN, matchup, Kind.WIN_A)
         await asyncio.sleep(0.3)
@@ -179,8 +169,7 @@ async def test_a_vote_cannot_be_taken_back_once_the_rater_has_claimed_it(databas
 
 
 async def test_what_nobody_answers_expires_and_leaves_the_window(database):
-    arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=ArenaSettings(expiry_seconds=1.0)) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         await asyncio.sleep(1.1)
         with pytest.raises(Expired):
@@ -195,8 +184,7 @@ async def test_what_nobody_answers_expires_and_leaves_the_window(database):
 
 
 async def test_expiry_needs_no_voter_to_come_by(database):
-    arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, settings=ArenaSettings(expiry_seconds=1.0)) as queue:
         await queue.next_matchup(ANN)
         for _ in range(600):
             await asyncio.sleep(0.1)
@@ -239,15 +227,13 @@ async def test_judges_have_their_own_window_and_votes(database):
 
 
 async def test_an_arena_without_a_pair_has_no_matchup(database):
-    arena = await make_arena(database, models=1)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database, models=1) as queue:
         with pytest.raises(NoMatchup):
             await queue.next_matchup(ANN)
 
 
 async def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
-    arena = await make_arena(database)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database) as queue:
         votes = 0
         for k in range(30):
             if k % 7 == 3:
@@ -270,8 +256,7 @@ async def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
 
 
 async def test_time_in_a_log_never_runs_backward(database):
-    arena = await make_arena(database)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database) as queue:
         with connect(database) as connection:
             allow_rewriting(connection)
             connection.execute("UPDATE events SET at = %s", (datetime(2999, 1, 1, tzinfo=UTC),))
@@ -291,7 +276,6 @@ def claim(url, arena, horizon):
 
 async def test_names_are_never_shown_without_a_word_in_the_log(database):
     """A vote was counted, and then the time to take votes back was made longer."""
-
     arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
     async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
         matchup = (await queue.next_matchup(ANN)).matchup
@@ -310,8 +294,7 @@ async def test_names_are_never_shown_without_a_word_in_the_log(database):
 
 
 async def test_a_reveal_that_comes_after_an_undo_is_refused_alone(database, monkeypatch):
-    arena = await make_arena(database)
-    async with voting_queue_of(database, arena) as queue:
+    async with new_voting_queue(database) as queue:
         matchup = (await queue.next_matchup(ANN)).matchup
         await queue.vote(ANN, matchup, Kind.WIN_A)
         found = queue._voted
@@ -349,7 +332,6 @@ async def test_undo_and_reveal_at_once_are_one_or_the_other(database):
 
 async def test_votes_that_are_rated_count_whatever_the_clock_says(database):
     """A log that is ahead of the clock would keep them uncounted until the clock has caught up."""
-
     arena = await make_arena(database)
     async with voting_queue_of(database, arena) as queue:
         offered = await queue.next_matchup(ANN)
@@ -382,7 +364,6 @@ async def test_queues_hold_no_connection_and_share_the_pool(database):
 
 async def test_a_queue_that_gets_no_connection_refuses_and_keeps_its_state(database, monkeypatch):
     monkeypatch.setattr("tiltyard.postgres.connections.WAIT_SECONDS", 0.2)
-
     arena = await make_arena(database)
     async with open_pool(database, most=1) as pool:
         queue = VotingQueue(pool, arena.arena, arena.name, arena.settings)

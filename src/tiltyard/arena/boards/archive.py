@@ -7,13 +7,11 @@ from tiltyard.arena.boards.snapshots import (
     SnapshotSummary,
     VoteAmendments,
     citable_snapshot,
-    find_snapshot,
     list_snapshots,
     read_vote_amendments,
 )
 from tiltyard.arena.boards.weekly_reports import ReportSummary, list_reports, read_report
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 
@@ -23,15 +21,6 @@ async def read_snapshots(
     """Boards of a source, newest first; ``before`` is a generation and a position."""
     async with connect_from_pool(pool) as connection:
         return await list_snapshots(connection, arena.arena, source, before=before, limit=limit)
-
-
-async def read_snapshot(pool: ConnectionPool, arena: Arena, sha256: str) -> Snapshot:
-    """A board by its hash; `NotFound` if there is none."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_snapshot(connection, arena.arena, sha256)
-    if found is None:
-        raise NotFound("no such board; see the list of snapshots")
-    return found
 
 
 async def read_citable(pool: ConnectionPool, snapshot: Snapshot) -> SnapshotSummary | None:

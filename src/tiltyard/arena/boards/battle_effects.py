@@ -29,7 +29,7 @@ from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, Fin
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.variance import critical_value
 from tiltyard.errors import CannotRate
-from tiltyard.postgres.connections import Connection, translate_errors
+from tiltyard.postgres.connections import Connection
 
 Ints = npt.NDArray[np.int64]
 
@@ -242,8 +242,9 @@ def battle_effects(
 async def read_traits(connection: Connection, arena: int, source: int, *, upto: int) -> Floats:
     """What is known of the battles that were voted on, up to a position; NaN where a number is unknown."""
     values = {"arena": arena, "source": source, "upto": upto}
-    with translate_errors("read the lengths and times of live battles"):
-        rows = await fetch_rows(connection, "effects_traits", values)
+    rows = await fetch_rows(
+        connection, "effects_traits", values, "read the lengths and times of live battles"
+    )
     return np.array(rows, dtype=np.float64).reshape(-1, TRAIT_COLUMNS)
 
 

@@ -43,14 +43,14 @@ from tiltyard.arena.log.votes import (
     UnratedVotes,
     count_excluded,
     count_unrated,
-    limit_statement_time,
+    limited_connection,
     read_arrivals,
     read_ballots,
     read_pairs,
     read_tally,
 )
 from tiltyard.arena.tasks import cancel_and_wait
-from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
+from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import row_to_dict
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import Lane
@@ -226,28 +226,19 @@ class BoardCache:
         """The number of votes that are excluded from a snapshot."""
         if snapshot.generation == 0:
             return 0
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             return await count_excluded(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
 
     async def unrated(self, snapshot: Snapshot) -> UnratedVotes:
         """The numbers of votes up to a snapshot that are not rated, and therefore not in it."""
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             return await count_unrated(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
 
     async def model(self, arena: Arena, source: int, name: str) -> HashedDocument:
         """The document of a model, as of the newest snapshot or one shortly before."""
         newest = await self.latest(arena.arena, source)
-
-        async def make() -> HashedDocument:
-            return await self._describe(arena, newest, name)
-
-        return await self._documents((arena.arena, source, "model", name), newest, make)
+        key = (arena.arena, source, "model", name)
+        return await self._documents(key, newest, lambda: self._describe(arena, newest, name))
 
     def _begin_following(self, arena: int) -> None:
         """Follow an arena. What is cached of one that was not followed may be old."""
@@ -295,13 +286,15 @@ class BoardCache:
             self._tell(snapshot.arena, snapshot.source, snapshot.generation, snapshot.strengths)
 
     async def _filter(self, arena: Arena, newest: Snapshot, part: VoteSubset) -> HashedDocument:
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             prompts = await _read_prompts(connection, arena, part)
             if not prompts:
-                raise NotFound(_promptless(part))
+                known = "this arena has no prompts of this category and language"
+                if part.category is None and part.language is None:
+                    known = (
+                        "this arena has no prompts yet, so there are no votes to filter; see its whole board"
+                    )
+                raise NotFound(known)
             roster = await read_roster(connection, arena.arena)
             published = board_of(newest)
             arrivals = await read_arrivals(connection, arena.arena, upto=newest.position)
@@ -328,10 +321,7 @@ class BoardCache:
     async def _pair(
         self, arena: Arena, of: Snapshot, part: VoteSubset, models: Sequence[str]
     ) -> HashedDocument:
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             prompts = None
             if part.some_prompts:
                 prompts = list(await _read_prompts(connection, arena, part))
@@ -351,10 +341,7 @@ class BoardCache:
         return HashedDocument.of(document)
 
     async def _style(self, arena: Arena, newest: Snapshot) -> HashedDocument:
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             names = (await read_roster(connection, arena.arena)).models[: len(board_of(newest).rows)]
             styles = await read_styles(connection, arena.arena)
             ballots = await read_ballots(connection, arena.arena, newest.source, upto=newest.position)
@@ -363,10 +350,7 @@ class BoardCache:
         return HashedDocument.of(document)
 
     async def _effects(self, arena: Arena, newest: Snapshot) -> HashedDocument:
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             names = (await read_roster(connection, arena.arena)).models[: len(board_of(newest).rows)]
             ballots = await read_ballots(connection, arena.arena, newest.source, upto=newest.position)
             traits = await read_traits(connection, arena.arena, newest.source, upto=newest.position)
@@ -374,19 +358,13 @@ class BoardCache:
         return HashedDocument.of(document)
 
     async def _recall(self, arena: Arena, of: Snapshot, models: Sequence[str]) -> HashedDocument:
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             scores = await read_scores(connection, of, models)
         document: HistoryDocument = {**_about(arena, of), "models": list(models), "scores": scores}
         return HashedDocument.of(document)
 
     async def _describe(self, arena: Arena, newest: Snapshot, name: str) -> HashedDocument:
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             number, _ = await find_model(connection, arena.arena, name)
             roster = await read_roster(connection, arena.arena)
             keys = await read_prompt_keys(connection, arena.arena)
@@ -436,14 +414,7 @@ def _chosen(arena: Arena, part: VoteSubset, prompts: Sequence[int] | None) -> Ch
     return replace(chosen, language=part.language, without_identity=part.identity == "without")
 
 
-def _promptless(part: VoteSubset) -> str:
-    if part.category is None and part.language is None:
-        return "this arena has no prompts yet, so there are no votes to filter; see its whole board"
-    return "this arena has no prompts of this category and language"
-
-
 def _first(of: Snapshot, top: int) -> list[str]:
-    """The top models of a board."""
     return list(board_of(of).ranks)[:top]
 
 
@@ -491,7 +462,18 @@ def ranks_on_board(document: str) -> Mapping[str, ModelRank]:
     """The rank of every model on a board, from the document of its snapshot."""
     board = parsed_board(document)
     unordered = claims_nothing(board.settled)
-    return {row.model: _place(row, board.order, unordered=unordered) for row in board.rows}
+    return {
+        row.model: ModelRank(
+            rank=row.rank,
+            rank_low=row.rank_low,
+            rank_high=row.rank_high,
+            score=row.score(board.order),
+            badge=None if row.badge is None else row.badge.value,
+            votes=row.votes,
+            unordered=unordered,
+        )
+        for row in board.rows
+    }
 
 
 async def newest_ranks(boards: BoardCache, arena: int, source: int) -> Mapping[str, ModelRank] | None:
@@ -501,15 +483,3 @@ async def newest_ranks(boards: BoardCache, arena: int, source: int) -> Mapping[s
     except NotFound:
         return None
     return ranks_on_board(newest.document)
-
-
-def _place(row: ArenaRow, order: ShownOrder, *, unordered: bool) -> ModelRank:
-    return ModelRank(
-        rank=row.rank,
-        rank_low=row.rank_low,
-        rank_high=row.rank_high,
-        score=row.score(order),
-        badge=None if row.badge is None else row.badge.value,
-        votes=row.votes,
-        unordered=unordered,
-    )

@@ -16,7 +16,7 @@ from tiltyard.arena.boards.snapshots import BoardAppearance, Snapshot, board_of,
 from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
-from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
+from tiltyard.arena.log.votes import VoteTally, limited_connection, read_tally
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
@@ -36,7 +36,7 @@ from tiltyard.core.policy.validity.model_votes import (
 from tiltyard.core.policy.validity.pair_floors import NeighbourRecord, challenges_of
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache, BoundedQueue
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,6 @@ class ResponseHistory:
     withdrawn_at: datetime | None
     #: When another response replaced it after it was withdrawn.
     replaced_at: datetime | None
-
-
-async def read_response_history(connection: Connection, arena: int, model: int) -> list[ResponseHistory]:
-    """All responses of a model, newest first."""
-    with translate_errors("read a model's responses"):
-        found = await fetch_rows(connection, "histories_responses", {"arena": arena, "model": model})
-        return [ResponseHistory(*row) for row in found]
 
 
 #: Size of the cache, and of one row in any table of a profile; both are rough estimates.
@@ -152,8 +145,6 @@ class _SnapshotData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CachedProfile:
-    """A profile, when it was computed, and how long that took."""
-
     profile: ModelProfile
     at: float
     took: float
@@ -178,7 +169,12 @@ class ModelProfiles:
         if (fresh := self._fresh(key, newest)) is not None:
             return fresh
         async with self._turns.acquire_slot():
-            return self._fresh(key, newest) or await self._make_and_keep(key, arena, newest)
+            if (fresh := self._fresh(key, newest)) is not None:
+                return fresh
+            start = time.monotonic()
+            profile = await self._make(arena, newest, name)
+            now = time.monotonic()
+            return self._made.put(key, _CachedProfile(profile, now, now - start), profile.size).profile
 
     def _fresh(self, key: tuple[int, int, str], newest: Snapshot) -> ModelProfile | None:
         made = self._made.get(key)
@@ -187,17 +183,8 @@ class ModelProfiles:
         rested = time.monotonic() - made.at > _REST_RATIO * made.took
         return None if rested and made.profile.snapshot.sha256 != newest.sha256 else made.profile
 
-    async def _make_and_keep(self, key: tuple[int, int, str], arena: Arena, newest: Snapshot) -> ModelProfile:
-        start = time.monotonic()
-        profile = await self._make(arena, newest, key[2])
-        now = time.monotonic()
-        return self._made.put(key, _CachedProfile(profile, now, now - start), profile.size).profile
-
     async def _make(self, arena: Arena, newest: Snapshot, name: str) -> ModelProfile:
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             number, _ = await find_model(connection, arena.arena, name)
             ground = await self._snapshot_data_of(connection, newest)
             if number >= len(ground.roster.models):
@@ -206,7 +193,9 @@ class ModelProfiles:
             tally = await read_tally(
                 connection, arena.arena, newest.source, upto=newest.position, model=number
             )
-            responses = await read_response_history(connection, arena.arena, number)
+            values = {"arena": arena.arena, "model": number}
+            found = await fetch_rows(connection, "histories_responses", values, "read a model's responses")
+            responses = [ResponseHistory(*row) for row in found]
         return await asyncio.to_thread(_profile, ground, number, tally, history, responses)
 
     async def _snapshot_data_of(self, connection: Connection, newest: Snapshot) -> _SnapshotData:

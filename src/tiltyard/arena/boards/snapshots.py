@@ -15,7 +15,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows
+from tiltyard.arena.log.buckets import fetch_row, fetch_row_sync, fetch_rows
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import InputError, StoreFault
@@ -93,8 +93,7 @@ def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
             {field.name: getattr(snapshot.strengths, field.name).tolist() for field in fields(Strengths)}
         ),
     }
-    with translate_errors("publish a board"):
-        row = connection.execute(statement("snapshots_add"), values).fetchone()
+    row = fetch_row_sync(connection, "snapshots_add", values, "publish a board")
     assert row is not None
     if row[0] != values["sha256"]:
         raise StoreFault(
@@ -155,8 +154,7 @@ async def list_snapshots(
         "position": position,
         "limit": limit,
     }
-    with translate_errors("list the snapshots"):
-        rows = await fetch_rows(connection, "snapshots_list", values)
+    rows = await fetch_rows(connection, "snapshots_list", values, "list the snapshots")
     return [_listed(*row) for row in rows]
 
 
@@ -165,8 +163,7 @@ async def read_scores(
 ) -> list[ModelScore]:
     """The rows of these models on a board and on up to ``most`` earlier boards made at evaluations, oldest first."""
     values = _place(snapshot) | {"models": list(models), "most": most}
-    with translate_errors("read the history of a board"):
-        rows = await fetch_rows(connection, "snapshots_scores", values)
+    rows = await fetch_rows(connection, "snapshots_scores", values, "read the history of a board")
     return [
         {
             "position": position,
@@ -189,8 +186,7 @@ async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> S
     It is the last evaluation, or the first board after votes were excluded or restored; ``None`` before the first
     evaluation of an arena without exclusions.
     """
-    with translate_errors("read the history of a board"):
-        row = await fetch_row(connection, "snapshots_citable", _place(snapshot))
+    row = await fetch_row(connection, "snapshots_citable", _place(snapshot), "read the history of a board")
     return None if row is None else _listed(*row)
 
 
@@ -199,8 +195,7 @@ async def read_vote_amendments(
 ) -> VoteAmendments:
     """Votes of an earlier board that were excluded or restored up to the newest board."""
     values = _place(snapshot) | {"upto": newest.position}
-    with translate_errors("read what was excluded since a board"):
-        row = await fetch_row(connection, "snapshots_amended", values)
+    row = await fetch_row(connection, "snapshots_amended", values, "read what was excluded since a board")
     assert row is not None
     return VoteAmendments(int(row[0]), int(row[1]))
 
@@ -210,8 +205,7 @@ async def read_rule_history(
 ) -> list[tuple[int, bool]]:
     """For the last evaluations up to a board, newest first: the number of votes, and whether all rules held."""
     values = _place(snapshot) | {"limit": limit}
-    with translate_errors("read the history of a board"):
-        rows = await fetch_rows(connection, "snapshots_held", values)
+    rows = await fetch_rows(connection, "snapshots_held", values, "read the history of a board")
     return [(int(votes), bool(held)) for votes, held in rows]
 
 
@@ -233,16 +227,9 @@ def _place(snapshot: Snapshot) -> dict[str, int]:
 
 
 async def _find(connection: AsyncConnection, name: str, values: Mapping[str, object]) -> Snapshot | None:
-    with translate_errors("read a snapshot"):
-        row = await fetch_row(connection, name, values)
-    return None if row is None else _snapshot(row)
-
-
-def _listed(source: int, generation: int, position: int, sha256: bytes, *rest: Any) -> SnapshotSummary:
-    return SnapshotSummary(source, generation, position, bytes(sha256).hex(), *rest)
-
-
-def _snapshot(row: Sequence[Any]) -> Snapshot:
+    row = await fetch_row(connection, name, values, "read a snapshot")
+    if row is None:
+        return None
     arena, source, generation, position, sha256, votes, evaluated, document, strengths, made_at = row
     return Snapshot(
         arena=arena,
@@ -258,6 +245,10 @@ def _snapshot(row: Sequence[Any]) -> Snapshot:
         ),
         made_at=made_at,
     )
+
+
+def _listed(source: int, generation: int, position: int, sha256: bytes, *rest: Any) -> SnapshotSummary:
+    return SnapshotSummary(source, generation, position, bytes(sha256).hex(), *rest)
 
 
 #: Parsed boards that a process caches, the most recently used ones.
@@ -340,8 +331,7 @@ async def read_newest_positions(
     connection: AsyncConnection, arenas: Collection[int]
 ) -> dict[tuple[int, int], tuple[int, int]]:
     """Generation and position of the newest board of these arenas, by arena and source."""
-    with translate_errors("look for new boards"):
-        rows = await fetch_rows(connection, "boards_places", {"arenas": sorted(arenas)})
+    rows = await fetch_rows(connection, "boards_places", {"arenas": sorted(arenas)}, "look for new boards")
     return {(arena, source): (generation, position) for arena, source, generation, position in rows}
 
 
@@ -350,8 +340,7 @@ async def read_history(
 ) -> list[BoardAppearance]:
     """A model's rows on the boards made at evaluations, newest first."""
     values = {"arena": arena, "source": source, "model": model, "limit": limit}
-    with translate_errors("read the history of a model"):
-        rows = await fetch_rows(connection, "boards_history", values)
+    rows = await fetch_rows(connection, "boards_history", values, "read the history of a model")
     return [
         BoardAppearance(generation, position, made_at, bytes(sha256).hex(), votes, row)
         for generation, position, made_at, sha256, votes, row in rows

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection, Connection
 
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows, find_statement_sync
+from tiltyard.arena.log.buckets import fetch_row, fetch_row_sync, fetch_rows, fetch_rows_sync
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -64,34 +64,28 @@ def list_reportable_arenas(connection: Connection) -> list[ReportableArena]:
 def relaxed_serials(connection: Connection, arena: int, source: int, serials: range) -> Ints:
     """Those serials of a range that are a source's matchups for which a rule of matchmaking was relaxed."""
     values = {"arena": arena, "source": source, "first": serials.start, "stop": serials.stop}
-    with translate_errors("read what a report needs"):
-        text = find_statement_sync(connection, "reports_given_up", values)
-        return np.array(_first(connection.execute(text, values).fetchall()), dtype=np.int64)
+    rows = fetch_rows_sync(connection, "reports_given_up", values, "read what a report needs")
+    return np.array([serial for (serial,) in rows], dtype=np.int64)
 
 
 def is_final_until(connection: Connection, arena: ReportableArena, until: datetime) -> bool:
     """Whether all votes before ``until`` are final."""
     values = {"arena": arena.arena, "position": arena.horizon}
-    with translate_errors("read an arena's log"):
-        text = find_statement_sync(connection, "reports_next_at", values)
-        row = connection.execute(text, values).fetchone()
+    row = fetch_row_sync(connection, "reports_next_at", values, "read an arena's log")
     return row is None or bool(row[0] >= until)
 
 
 def read_method_sync(connection: Connection, arena: int, until: datetime) -> MethodValues | None:
     """`read_method` on a synchronous connection."""
-    with translate_errors("read an arena's policy"):
-        values = {"arena": arena, "until": until}
-        text = find_statement_sync(connection, "reports_policy", values)
-        row = connection.execute(text, values).fetchone()
+    values = {"arena": arena, "until": until}
+    row = fetch_row_sync(connection, "reports_policy", values, "read an arena's policy")
     return None if row is None else _method(row)
 
 
 async def read_method(connection: AsyncConnection[Any], arena: int, until: datetime) -> MethodValues | None:
     """The policy and the rating settings that were in effect before ``until``, according to the log."""
-    with translate_errors("read an arena's policy"):
-        values = {"arena": arena, "until": until}
-        row = await fetch_row(connection, "reports_policy", values)
+    values = {"arena": arena, "until": until}
+    row = await fetch_row(connection, "reports_policy", values, "read an arena's policy")
     return None if row is None else _method(row)
 
 
@@ -120,12 +114,11 @@ def add_report(
 
 async def list_reports(connection: AsyncConnection[Any], arena: int) -> list[ReportSummary]:
     """An arena's reports, newest first."""
-    with translate_errors("list the reports"):
-        found = await fetch_rows(connection, "reports_list", {"arena": arena})
-        return [
-            ReportSummary(since, until, position, bytes(sha256).hex(), made_at)
-            for since, until, position, sha256, made_at in found
-        ]
+    found = await fetch_rows(connection, "reports_list", {"arena": arena}, "list the reports")
+    return [
+        ReportSummary(since, until, position, bytes(sha256).hex(), made_at)
+        for since, until, position, sha256, made_at in found
+    ]
 
 
 async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str) -> str:
@@ -134,8 +127,7 @@ async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str)
         digest = bytes.fromhex(sha256)
     except ValueError:
         digest = b""
-    with translate_errors("read a report"):
-        row = await fetch_row(connection, "reports_read", {"arena": arena, "sha256": digest})
+    row = await fetch_row(connection, "reports_read", {"arena": arena, "sha256": digest}, "read a report")
     if row is None:
         raise NotFound("no such report; see the list of reports")
     return str(row[0])
@@ -144,7 +136,3 @@ async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str)
 def _method(row: Sequence[Any]) -> MethodValues:
     method: MethodValues = row[0]
     return method
-
-
-def _first(rows: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    return tuple(row[0] for row in rows)

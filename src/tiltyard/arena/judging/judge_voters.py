@@ -157,8 +157,6 @@ async def _watch_lock(
 
 
 class _JudgeVoting:
-    """Run the voters until a limit is reached."""
-
     def __init__(
         self, panel: ArenaPanel, asking: MatchupJudges, arena: str, votes: JudgedVotes, matchups: int | None
     ) -> None:
@@ -195,7 +193,6 @@ class _JudgeVoting:
             self._working.cancel()
 
     async def _vote_until_stopped(self, voter: _JudgeVoter) -> None:
-        """Vote on matchups until stopped."""
         while not self.votes.stopped:
             if self._left == 0:
                 self.votes.stopped = "the number of matchups is reached"

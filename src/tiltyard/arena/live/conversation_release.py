@@ -22,7 +22,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from tiltyard.arena.live.turn_notes import TurnFlags
-from tiltyard.arena.log.buckets import find_statement_sync
+from tiltyard.arena.log.buckets import fetch_row_sync, find_statement_sync
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import SPELLED
@@ -158,7 +158,8 @@ def write_conversations(
             entry = {"arena": number, "actor": exact_for, "action": "export conversations"}
             with translate_errors("write to the audit log"):
                 connection.execute(statement("write_audit"), entry | {"detail": Jsonb(about)})
-        models = _read_models(connection, number)
+        found = _fetch(connection, "release_models", {"arena": number})
+        models = {model: (name, version) for model, name, version in found}
         battles = read_conversations(
             connection, number, counts, with_flagged=with_flagged, shuffled=not exact
         )
@@ -176,8 +177,7 @@ def write_conversations(
 
 def find_live_arena(connection: psycopg.Connection, name: str) -> int:
     """The number of a live arena; raises for any other."""
-    with translate_errors("find an arena"):
-        row = connection.execute(statement("arenas_find"), {"name": name}).fetchone()
+    row = fetch_row_sync(connection, "arenas_find", {"name": name}, "find an arena")
     if row is None:
         raise NotFound(f"no arena {name!r}; see the list of arenas")
     if not ArenaSettings.kept(row[3]).is_live:
@@ -272,6 +272,7 @@ def _rows(
     (name_a, version_a), (name_b, version_b) = (models[model] for model in battle.models)
     for turn in battle.turns:
         spent = [value for side in turn.calls for value in side]
+        flags = [turn.flags.get("identity", []), turn.flags.get("private", []), turn.flags.get("rules", [])]
         values = (
             place,
             turn.turn,
@@ -292,19 +293,10 @@ def _rows(
             int(battle.blind),
             battle.position,
             battle.propensity,
-            *(", ".join(names) for names in _flag_lists(turn.flags)),
+            *(", ".join(names) for names in flags),
             *spent,
         )
         yield dict(zip(CONVERSATION_COLUMNS, values, strict=True))
-
-
-def _flag_lists(flags: TurnFlags) -> tuple[list[str], list[str], list[str]]:
-    return flags.get("identity", []), flags.get("private", []), flags.get("rules", [])
-
-
-def _read_models(connection: psycopg.Connection, arena: int) -> dict[int, tuple[str, str]]:
-    rows = _fetch(connection, "release_models", {"arena": arena})
-    return {model: (name, version) for model, name, version in rows}
 
 
 def _fetch(connection: psycopg.Connection, name: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
@@ -316,38 +308,19 @@ def _fetch(connection: psycopg.Connection, name: str, values: dict[str, object])
 _ANY_CATEGORY = "any"
 
 
-@dataclass(frozen=True, slots=True)
-class PromotedPrompt:
-    """A distinct prompt, as it was first written."""
-
-    prompt_id: str
-    text: str
-    source: str
-    category: str | None
-    language: str | None
-
-    def line(self) -> str:
-        """A line of a file that tournaments and ``tiltyard generate`` read as a bank of prompts."""
-        fields = {
-            "prompt_id": self.prompt_id,
-            "text": self.text,
-            "source": self.source,
-            "category": self.category,
-            "language": self.language,
-        }
-        given = {name: value for name, value in fields.items() if value is not None}
-        return json.dumps(given, ensure_ascii=False) + "\n"
-
-
 def promote_prompts(url: str, arena: str, path: Path) -> ReleaseCounts:
-    """Write the distinct first prompts of an arena's battles that may be released, as JSON Lines."""
+    """Write the distinct first prompts of an arena's battles that may be released, as JSON Lines.
+
+    Tournaments and ``tiltyard generate`` read such a file as a bank of prompts.
+    """
     counts, lines = ReleaseCounts(), 0
     with connect(url, name="tiltyard promotion") as connection:
         number = find_live_arena(connection, arena)
         battles = read_conversations(connection, number, counts)
         with atomic_write(str(path)) as file:
             for prompt in promoted_lines(battles, arena, counts):
-                file.write(prompt.line().encode())
+                given = {name: value for name, value in prompt.items() if value is not None}
+                file.write((json.dumps(given, ensure_ascii=False) + "\n").encode())
                 lines += 1
     counts.battles = lines
     return counts
@@ -355,7 +328,7 @@ def promote_prompts(url: str, arena: str, path: Path) -> ReleaseCounts:
 
 def promoted_lines(
     battles: Iterator[ReleasedBattle], arena: str, counts: ReleaseCounts
-) -> Iterator[PromotedPrompt]:
+) -> Iterator[dict[str, str | None]]:
     """Each distinct prompt once, in the order in which it was first written; flagged ones are counted and left out.
 
     Only the first prompt of a battle stands alone: the others answer what the two models said.
@@ -370,10 +343,10 @@ def promoted_lines(
             continue
         seen.add(battle.free_prompt)
         language = battle.language or detect_language(first.prompt)
-        yield PromotedPrompt(
-            f"live-{battle.free_prompt}",
-            first.prompt,
-            f"live:{arena}",
-            None if battle.category == _ANY_CATEGORY else battle.category,
-            None if language == UNKNOWN_LANGUAGE else language,
-        )
+        yield {
+            "prompt_id": f"live-{battle.free_prompt}",
+            "text": first.prompt,
+            "source": f"live:{arena}",
+            "category": None if battle.category == _ANY_CATEGORY else battle.category,
+            "language": None if language == UNKNOWN_LANGUAGE else language,
+        }

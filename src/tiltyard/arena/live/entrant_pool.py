@@ -105,10 +105,9 @@ class EntrantPool:
     async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         """A model has answered, or failed."""
         if fault is None:
-            async with connect_from_pool(self._pool) as connection:
-                with translate_errors("store that a model is well"):
-                    values = {"arena": self._arena, "model": entrant.model}
-                    await connection.execute(statement("health_well"), values)
+            async with connect_from_pool(self._pool, "store that a model is well") as connection:
+                values = {"arena": self._arena, "model": entrant.model}
+                await connection.execute(statement("health_well"), values)
             return
         before, after = await self._change(entrant.model, lambda health, now: health.failed(fault, now))
         if after.state == "rested" and before.state != "rested":
@@ -128,9 +127,8 @@ class EntrantPool:
         self._opened.clear()
 
     async def _read_health(self) -> None:
-        async with connect_from_pool(self._pool) as connection:
-            with translate_errors("read how the models are"):
-                rows = await fetch_rows(connection, "health_read", {"arena": self._arena})
+        async with connect_from_pool(self._pool, "read how the models are") as connection:
+            rows = await fetch_rows(connection, "health_read", {"arena": self._arena})
         self._now = rows[0][0]
         self._health = {model: EntrantHealth(*values) for _, model, *values in rows if model is not None}
 

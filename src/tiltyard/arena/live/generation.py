@@ -430,17 +430,14 @@ class TurnGeneration:
                 if problem is not None:
                     return TurnEnd("void", problem=problem)
             if self._flags is None and all(side.end is not None for side in self._sides):
-                await self._check_answers()
+                if self._checks is not None:
+                    self._flags = await self._checks.check(*(side.answer.written for side in self._sides))
                 if self._flags is None:
                     return TurnEnd("void", problem=_REFUSED_ANSWER)
             self._tick()
             if self._pace.finished:
                 return TurnEnd("done")
             await self._next_tick()
-
-    async def _check_answers(self) -> None:
-        if self._checks is not None:
-            self._flags = await self._checks.check(*(side.answer.written for side in self._sides))
 
     async def _look_after(self, side: _Side) -> str | None:
         """Store the end of a call; ask a model again that failed before anything was shown. A problem ends the turn."""
@@ -477,16 +474,12 @@ class TurnGeneration:
         limits = self._limits
         return limits.first_token_seconds if side.first_token_at is None else limits.gap_seconds
 
-    @property
-    def _is_held(self) -> bool:
-        """Whether nothing may be shown until the answers have been checked."""
-        return self._flags is None and self._checks is not None and self._checks.holds_answers
-
     def _tick(self) -> None:
-        """Show what may be shown now."""
         left, right = self._sides
         self._ticked_at = self._now()
-        held = SideProgress() if self._is_held else None
+        # Nothing may be shown until the answers have been checked, if the checks hold them.
+        is_held = self._flags is None and self._checks is not None and self._checks.holds_answers
+        held = SideProgress() if is_held else None
         pace = advance(self._pace, held or left.progress(), held or right.progress(), self._ticked_at)
         shown = (
             max(self._shown[0], whole_character_length(left.answer.text, pace.shown_a)),
@@ -519,7 +512,6 @@ class TurnGeneration:
         await asyncio.sleep(max(self._ticked_at + FRAME_SECONDS - self._now(), 0.0))
 
     async def _finished(self, end: TurnEnd) -> TurnEnd:
-        """End both streams and store how the turn ended."""
         await asyncio.gather(*(cancel_and_wait(side.task) for side in self._sides))
         for side in self._sides:
             if not side.is_stored:

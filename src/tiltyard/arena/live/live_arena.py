@@ -101,7 +101,10 @@ async def make_live_arena(
 ) -> Arena:
     """A new live arena with these categories and entrants."""
     settings = replace(settings or live_settings(), kind="live")
-    _check_categories(categories)
+    for one in categories:
+        validate_name("category", one)
+    if not 1 <= len(categories) <= _CATEGORY_LIMIT or len(set(categories)) < len(categories):
+        raise BadConfig(f"a live arena needs 1 to {_CATEGORY_LIMIT} categories, each named once")
     _check_prices(entrants, settings)
     made = await create_arena(pool, name, settings=settings, policy=Policy(free_prompts=True), actor=actor)
     async with connect_from_pool(pool) as connection, append_batch(connection, made.arena) as batch:
@@ -226,9 +229,10 @@ class _EntrantSync:
 
 
 async def _plan_sync(connection: Connection, arena: int, entrants: Sequence[NewEntrant]) -> _EntrantSync:
-    with translate_errors("read the entrants of a live arena"):
-        found = await fetch_rows(connection, "live_entrants", {"arena": arena})
-        stored = [StoredEntrant(*row) for row in found]
+    found = await fetch_rows(
+        connection, "live_entrants", {"arena": arena}, "read the entrants of a live arena"
+    )
+    stored = [StoredEntrant(*row) for row in found]
     models = await list_models(connection, arena)
     served = {one.model: one.enabled for one in models}
     # What counts is the log: an operator may have retired a model by hand.
@@ -291,13 +295,6 @@ def _new_entrant(models: LiveModels, number: int, entrant: LiveEntrant) -> NewEn
 def _dollars(picodollars: int) -> float:
     """The price of a million tokens."""
     return picodollars / _TOKEN_PICODOLLARS_RATIO
-
-
-def _check_categories(categories: Sequence[str]) -> None:
-    for one in categories:
-        validate_name("category", one)
-    if not 1 <= len(categories) <= _CATEGORY_LIMIT or len(set(categories)) < len(categories):
-        raise BadConfig(f"a live arena needs 1 to {_CATEGORY_LIMIT} categories, each named once")
 
 
 def _check_prices(entrants: Sequence[NewEntrant], settings: ArenaSettings) -> None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 from uuid import UUID
 
 from tiltyard.arena.live.entrant_pool import EntrantPool
@@ -21,7 +20,6 @@ from tiltyard.arena.live.generation import (
     SideCall,
     StreamedTurn,
     TextMask,
-    TurnChecks,
     TurnEntrant,
     TurnGeneration,
     TurnLimits,
@@ -55,6 +53,7 @@ from tiltyard.arena.live.live_store import (
     retry_call,
     void_lost_turns,
 )
+from tiltyard.arena.live.safety import Safety
 from tiltyard.arena.live.turn_notes import TurnNotes, note_turn
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.buckets import fetch_rows
@@ -81,7 +80,7 @@ from tiltyard.judges.providers.provider import (
     ChatRequest,
     ChatTurn,
 )
-from tiltyard.postgres.connections import connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 _LOG = logging.getLogger(__name__)
@@ -97,24 +96,6 @@ _FOLLOWED_SECONDS = 5.0
 _STOP_LOOK_COUNT, _STOP_LOOK_SECONDS = 50, 0.1
 _MICRODOLLARS_PER_USD = 1_000_000
 _STOPPED_PROBLEM = "the server stopped"
-
-
-class CheckedText(Protocol):
-    """What a check says of a text."""
-
-    @property
-    def allowed(self) -> bool: ...
-    @property
-    def flags(self) -> tuple[str, ...]: ...
-
-
-class LiveChecks(Protocol):
-    """The moderation of an arena's prompts and answers."""
-
-    @property
-    def holds_answers(self) -> bool: ...
-    async def check_prompt(self, history: Sequence[LiveTurn], text: str) -> CheckedText: ...
-    async def check_answers(self, history: Sequence[LiveTurn], a: str, b: str) -> CheckedText: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -144,7 +125,7 @@ class LiveBattles:
         slots: TurnSlots,
         find_queue: Callable[[], Awaitable[VotingQueue]],
         entrants: EntrantPool,
-        checks: LiveChecks | None = None,
+        checks: Safety | None = None,
     ) -> None:
         self.arena = arena
         self._slots = slots
@@ -231,7 +212,11 @@ class LiveBattles:
                 raise matchup_not_found_error()
             if not _runs(battle.turns[-1]):
                 return _stored_frame(battle, after)
-            shown = self._follow(voter, matchup, battle.turns[-1])
+            # From now on, this process reads what the turn of another one shows.
+            last = battle.turns[-1]
+            shown = StreamedTurn(last.turn, ShownText(last.a, last.b, last.state))
+            self._followed[matchup] = _FollowedTurn(voter.session, shown, time.monotonic())
+            self._ensure_exchange()
         return await shown.next_frame(after, min(wait_seconds, MAX_WAIT_SECONDS))
 
     async def ask(self, voter: Voter, text: str, category: str | None = None) -> LiveBattle:
@@ -321,13 +306,6 @@ class LiveBattles:
             followed.asked_at = time.monotonic()
             return followed.shown
         return None
-
-    def _follow(self, voter: Voter, matchup: UUID, turn: LiveTurn) -> StreamedTurn:
-        """From now on, read what a turn of another process shows."""
-        shown = StreamedTurn(turn.turn, ShownText(turn.a, turn.b, turn.state))
-        self._followed[matchup] = _FollowedTurn(voter.session, shown, time.monotonic())
-        self._ensure_exchange()
-        return shown
 
     def _ensure_exchange(self) -> None:
         if self._exchanging is None or self._exchanging.done():
@@ -452,7 +430,14 @@ class LiveBattles:
                 gap_seconds=settings.live_gap_seconds,
                 mask=mask,
             ),
-            _Recorder(self, limits, partial(self._finish_noted, matchup, prompt, models, rules)),
+            _Recorder(
+                self._pool,
+                self.arena,
+                self._spending,
+                self.entrants,
+                limits,
+                partial(self._finish_noted, matchup, prompt, models, rules),
+            ),
             None if self._checks is None else _AnswerChecks(self._checks, (*turns, prompt)),
         )
         task = asyncio.create_task(self._run(matchup, generation, models), name="live turn")
@@ -482,31 +467,17 @@ class LiveBattles:
             if self._running[matchup].generation is generation:
                 del self._running[matchup]
 
-    async def retry_call(self, failed: int, plan: CallPlan, limits: BudgetLimits) -> int:
-        """Reserve the money for a further call."""
-        async with self._spending:
-            return await retry_call(self._pool, self.arena, failed, plan, limits)
-
-    async def finish_call(self, call: int, end: CallEnd) -> None:
-        """Settle what a call cost."""
-        async with self._spending:
-            await finish_call(self._pool, self.arena, call, end)
-
     async def _finish_noted(
         self, matchup: UUID, turn: LiveTurn, models: tuple[int, int], rules: tuple[str, ...], end: TurnEnd
     ) -> None:
-        """Note the language, identity talk and private data of a turn, and store how it ended."""
+        """Note the language, identity talk and private data of a turn; store how it ended before any reader is told."""
         if end.state != "void":
             entrants = await list_entrants(self._pool, self.arena)
             noted = await asyncio.to_thread(note_turn, entrants, turn.prompt, end.written, models)
             answered = end.flags.get("rules", ())
             broken = dict.fromkeys((*rules, *(answered if isinstance(answered, list) else ())))
             end = replace(end, flags={**noted, **end.flags, **({"rules": list(broken)} if broken else {})})
-        await self._finish_turn(matchup, turn.turn, end)
-
-    async def _finish_turn(self, matchup: UUID, turn: int, end: TurnEnd) -> None:
-        """Store how a turn ended, before any reader is told."""
-        await finish_turn(self._pool, self.arena, matchup, turn, end)
+        await finish_turn(self._pool, self.arena, matchup, turn.turn, end)
         if end.state == "void":
             _LOG.warning("a live battle of arena %d is void: %s", self.arena, end.problem)
             await self._void(matchup, end.problem or "an answer failed")
@@ -517,44 +488,48 @@ class LiveBattles:
         await queue.end_void(matchup, problem)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Recorder:
     """Stores what happens in one turn."""
 
-    def __init__(
-        self, battles: LiveBattles, limits: BudgetLimits, finish: Callable[[TurnEnd], Awaitable[None]]
-    ) -> None:
-        self._battles = battles
-        self._limits = limits
-        self.finish_turn = finish
+    pool: ConnectionPool
+    arena: int
+    #: Held while money is reserved or settled.
+    spending: asyncio.Lock
+    entrants: EntrantPool
+    limits: BudgetLimits
+    finish_turn: Callable[[TurnEnd], Awaitable[None]]
 
     async def retry_call(self, failed: int, plan: CallPlan) -> int:
-        return await self._battles.retry_call(failed, plan, self._limits)
+        async with self.spending:
+            return await retry_call(self.pool, self.arena, failed, plan, self.limits)
 
     async def finish_call(self, call: int, end: CallEnd) -> None:
-        await self._battles.finish_call(call, end)
+        async with self.spending:
+            await finish_call(self.pool, self.arena, call, end)
 
     async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         with contextlib.suppress(StoreFault):
-            await self._battles.entrants.note_health(entrant, fault)
+            await self.entrants.note_health(entrant, fault)
 
     async def note_stopped(self, entrant: TurnEntrant) -> None:
         with contextlib.suppress(StoreFault):
-            await self._battles.entrants.note_stopped(entrant)
+            await self.entrants.note_stopped(entrant)
 
 
-class _AnswerChecks(TurnChecks):
+@dataclass(frozen=True, slots=True, eq=False)
+class _AnswerChecks:
     """The moderation of one turn's answers, with the conversation before them."""
 
-    def __init__(self, checks: LiveChecks, turns: Sequence[LiveTurn]) -> None:
-        self._checks = checks
-        self._turns = turns
+    checks: Safety
+    turns: Sequence[LiveTurn]
 
     @property
     def holds_answers(self) -> bool:
-        return self._checks.holds_answers
+        return self.checks.holds_answers
 
     async def check(self, a: str, b: str) -> Mapping[str, object] | None:
-        verdict = await self._checks.check_answers(self._turns, a, b)
+        verdict = await self.checks.check_answers(self.turns, a, b)
         if not verdict.allowed:
             return None
         return {"rules": list(verdict.flags)} if verdict.flags else {}

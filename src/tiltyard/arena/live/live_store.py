@@ -99,7 +99,8 @@ async def begin_turn(
     key: dict[str, Any] = {"arena": arena, "matchup": matchup, "turn": plan.turn}
     async with connect_from_pool(pool) as connection, _locked(connection, arena):
         battle = await _row(connection, "live_begin", key)
-        if battle is None or await _has_ended(connection, key):
+        ended = None if battle is None else await _row(connection, "live_has_ended", key)
+        if battle is None or (ended is not None and ended[0]):
             raise Closed("this battle has ended; begin a new one")
         added = await _execute(
             connection, "live_add_turn", key | {"prompt": plan.prompt, "process": plan.process}
@@ -263,11 +264,6 @@ async def list_entrants(pool: ConnectionPool, arena: int) -> list[StoredEntrant]
     async with connect_from_pool(pool) as connection:
         found = await _execute(connection, "live_entrants", {"arena": arena})
         return [StoredEntrant(*row) for row in await found.fetchall()]
-
-
-async def _has_ended(connection: Connection, key: dict[str, object]) -> bool:
-    row = await _row(connection, "live_has_ended", key)
-    return row is not None and bool(row[0])
 
 
 async def _add_calls(
@@ -484,12 +480,11 @@ class LiveOverview:
 async def read_live_overview(pool: ConnectionPool, arena: int) -> LiveOverview:
     """Who answers, how well, and what it costs, by the calls of the last days."""
     values = {"arena": arena, "days": OVERVIEW_DAYS, "limit": _FAILURE_KIND_LIMIT}
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read the calls of a live arena"):
-            spending = await read_spending(connection, arena)
-            entrants = await fetch_rows(connection, "live_entrant_use", values)
-            failures = await fetch_rows(connection, "live_failures", values)
-            battles = await fetch_row(connection, "live_battle_counts", values)
+    async with connect_from_pool(pool, "read the calls of a live arena") as connection:
+        spending = await read_spending(connection, arena)
+        entrants = await fetch_rows(connection, "live_entrant_use", values)
+        failures = await fetch_rows(connection, "live_failures", values)
+        battles = await fetch_row(connection, "live_battle_counts", values)
     assert battles is not None
     return LiveOverview(
         spending,

@@ -7,9 +7,10 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from tiltyard.arena.content.name_mentions import is_punctuation, normalise, tokenise
+from tiltyard.arena.live.live_records import LiveTurn
 from tiltyard.errors import MissingExtra, ProviderFault
 from tiltyard.judges.providers.provider import ChatGuard, ChatTurn
 from tiltyard.settings.environment import Environment
@@ -108,17 +109,6 @@ _LOG = logging.getLogger(__name__)
 SafetySource = Literal["rules", "endpoint", "guard"]
 
 
-class TurnTexts(Protocol):
-    """A turn of a battle: its prompt and both answers. A `LiveTurn` is one."""
-
-    @property
-    def prompt(self) -> str: ...
-    @property
-    def a(self) -> str: ...
-    @property
-    def b(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class SafetyVerdict:
     """Whether a text may be sent on or shown."""
@@ -161,7 +151,7 @@ class Safety:
         """Whether answers may be shown only after `check_answers` has allowed them."""
         return self.active and self._section.hold_answers
 
-    async def check_prompt(self, history: Sequence[TurnTexts], text: str) -> SafetyVerdict:
+    async def check_prompt(self, history: Sequence[LiveTurn], text: str) -> SafetyVerdict:
         """Check a prompt before it is sent to the models. ``history``: the turns before it."""
         verdict = self._by_rules("prompts", text)
         if not verdict.allowed or not self._guards:
@@ -170,7 +160,7 @@ class Safety:
         talks = [[*_messages(history, side), *asked] for side in ((0, 1) if history else (0,))]
         return await self._by_guards(talks, verdict.flags)
 
-    async def check_answers(self, history: Sequence[TurnTexts], a: str, b: str) -> SafetyVerdict:
+    async def check_answers(self, history: Sequence[LiveTurn], a: str, b: str) -> SafetyVerdict:
         """Check both answers alike. ``history``: the turns, the last of which has the prompt that was answered."""
         verdict = self._by_rules("answers", a, b)
         if not verdict.allowed or not self._guards:
@@ -266,8 +256,7 @@ def open_safety(section: ModerationSection | None, folder: Path, environment: En
     return Safety(section, matcher, guards)
 
 
-def _messages(history: Sequence[TurnTexts], side: int) -> list[ChatTurn]:
-    """The conversation with one of the two models."""
+def _messages(history: Sequence[LiveTurn], side: int) -> list[ChatTurn]:
     return [
         message
         for turn in history

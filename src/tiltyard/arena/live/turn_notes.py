@@ -217,14 +217,8 @@ def _finder(entrant: EntrantNames) -> MentionFinder:
     """Searches for what identifies one entrant. A name of one word counts only where an answer speaks of itself."""
     names = [name for name in (entrant.name, entrant.model) if len(phrase_tokens(name)) > 1]
     own = [entrant.name] if entrant.name in names else []
-    return MentionFinder(
-        own, {entrant.name: frozenset({entrant.model} & {*names} or _families_of(entrant.model))}
-    )
-
-
-def _families_of(model: str) -> set[str]:
-    """The keys of the families that a model's identifier names."""
-    return load_family_names().of(model)
+    families = load_family_names().of(entrant.model)
+    return MentionFinder(own, {entrant.name: frozenset({entrant.model} & {*names} or families)})
 
 
 #: Stands for a name.
@@ -323,12 +317,9 @@ def _normalised_places(text: str) -> tuple[str, array[int]]:
     places = array("I")
     for place, character in enumerate(text):
         plain = unicodedata.normalize("NFKD", character.casefold()).casefold()
-        places.extend(place for each in plain if each.isascii() or not _is_mark(each))
+        kept = (each.isascii() or unicodedata.category(each) not in ("Mn", "Me", "Cf") for each in plain)
+        places.extend(place for is_kept in kept if is_kept)
     if len(places) != len(normalised):
         # Not seen for any text: mask the whole sentence rather than show a part of a name.
         return normalised, array("I", [0] * (len(normalised) - 1) + [len(text) - 1])
     return normalised, places
-
-
-def _is_mark(character: str) -> bool:
-    return unicodedata.category(character) in ("Mn", "Me", "Cf")

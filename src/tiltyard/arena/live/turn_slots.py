@@ -51,15 +51,6 @@ class SlotNews(NamedTuple):
     must_stop: bool
 
 
-class _Line(NamedTuple):
-    """How full it is, whether this voter has a place already (``None``: neither that nor one in line), who is before."""
-
-    running: int
-    waiting: int
-    has_place: bool | None
-    before: int
-
-
 class TurnSlots:
     """Places for turns. Voters who find none wait in line, in the order in which they came."""
 
@@ -90,9 +81,8 @@ class TurnSlots:
 
     async def release(self, arena: int, session: int) -> None:
         """Give a place back in which no turn has begun; that of a turn is free when its end is stored."""
-        async with connect_from_pool(self.pool) as connection:
-            with translate_errors("give back a place for a turn"):
-                await connection.execute(statement("slots_release"), self._key(arena, session))
+        async with connect_from_pool(self.pool, "give back a place for a turn") as connection:
+            await connection.execute(statement("slots_release"), self._key(arena, session))
 
     def note_duration(self, seconds: float) -> None:
         """A turn has taken so long; later ones may as well."""
@@ -101,9 +91,8 @@ class TurnSlots:
     async def stop(self, arena: int, session: int, matchup: UUID) -> bool:
         """Ask for the end of a turn; return whether one runs."""
         values = self._key(arena, session) | {"matchup": matchup}
-        async with connect_from_pool(self.pool) as connection:
-            with translate_errors("stop a turn"):
-                return (await connection.execute(statement("slots_stop"), values)).rowcount > 0
+        async with connect_from_pool(self.pool, "stop a turn") as connection:
+            return (await connection.execute(statement("slots_stop"), values)).rowcount > 0
 
     async def exchange(
         self,
@@ -127,9 +116,8 @@ class TurnSlots:
             "has_a": [len(known.a) for known in followed.values()],
             "has_b": [len(known.b) for known in followed.values()],
         }
-        async with connect_from_pool(self.pool) as connection:
-            with translate_errors("pass on what live answers show"):
-                rows = await fetch_rows(connection, "slots_exchange", values)
+        async with connect_from_pool(self.pool, "pass on what live answers show") as connection:
+            rows = await fetch_rows(connection, "slots_exchange", values)
         return {
             matchup: SlotNews(turn, ShownText(*shown) if is_followed else None, must_stop)
             for matchup, turn, is_followed, must_stop, *shown in rows
@@ -138,25 +126,26 @@ class TurnSlots:
     async def _take(self, arena: int, session: int) -> bool:
         """Take a place; return false if this voter has one. `Busy` if there is none."""
         key = self._key(arena, session)
-        async with connect_from_pool(self.pool) as connection:
-            with translate_errors("find a place for a turn"):
-                async with connection.transaction():
-                    await connection.execute(statement("slots_lock"))
-                    await connection.execute(statement("slots_clear"), key)
-                    row = await fetch_one(connection, "slots_look", key)
-                    line = _Line(*row)
-                    place = (line.waiting if line.has_place is None else line.before) + 1
-                    if line.has_place:
-                        return False
-                    if place <= self.limit - line.running:
-                        await connection.execute(statement("slots_put"), key)
-                        return True
-                    if line.has_place is None and line.waiting >= _WAITING_LIMIT:
-                        raise Busy("too many people wait; try again in a few minutes", retry_after=60)
-                    await connection.execute(statement("slots_put"), key | {"process": None})
-        seconds = self.estimated_seconds(place - (self.limit - line.running))
+        async with (
+            connect_from_pool(self.pool, "find a place for a turn") as connection,
+            connection.transaction(),
+        ):
+            await connection.execute(statement("slots_lock"))
+            await connection.execute(statement("slots_clear"), key)
+            # How full it is; whether this voter has a place, which is None for who is not even in line; who is before.
+            running, waiting, has_place, before = await fetch_one(connection, "slots_look", key)
+            place = (waiting if has_place is None else before) + 1
+            if has_place:
+                return False
+            if place <= self.limit - running:
+                await connection.execute(statement("slots_put"), key)
+                return True
+            if has_place is None and waiting >= _WAITING_LIMIT:
+                raise Busy("too many people wait; try again in a few minutes", retry_after=60)
+            await connection.execute(statement("slots_put"), key | {"process": None})
+        seconds = self.estimated_seconds(place - (self.limit - running))
         raise Busy(
-            f"{line.running} answers are being written; you are number {place} in line, and it takes about "
+            f"{running} answers are being written; you are number {place} in line, and it takes about "
             f"{math.ceil(seconds)} seconds until your turn",
             retry_after=min(max(seconds, 1.0), _ASK_AGAIN_SECONDS),
         )

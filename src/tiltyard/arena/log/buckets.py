@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, cast
 
 import psycopg
@@ -19,6 +20,7 @@ from psycopg import AsyncConnection, sql
 
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
+from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, bucket_table, is_bucketed, statement
 
 #: How long a process may use a bucket that it has read.
@@ -39,24 +41,37 @@ async def find_statement(
 
 
 async def fetch_rows(
-    connection: psycopg.AsyncConnection[Any], name: str, values: Mapping[str, object]
+    connection: psycopg.AsyncConnection[Any],
+    name: str,
+    values: Mapping[str, object],
+    doing: str | None = None,
 ) -> list[Any]:
-    """All rows of a named statement; see `find_statement`."""
-    text = await find_statement(connection, name, values)
-    return await (await connection.execute(text, values)).fetchall()
+    """All rows of a named statement; see `find_statement`. With ``doing``, errors are raised as a `StoreFault`."""
+    with nullcontext() if doing is None else translate_errors(doing):
+        text = await find_statement(connection, name, values)
+        return await (await connection.execute(text, values)).fetchall()
 
 
 async def fetch_row(
-    connection: psycopg.AsyncConnection[Any], name: str, values: Mapping[str, object]
+    connection: psycopg.AsyncConnection[Any],
+    name: str,
+    values: Mapping[str, object],
+    doing: str | None = None,
 ) -> Any | None:
-    """The first row of a named statement; ``None`` if it has none."""
-    text = await find_statement(connection, name, values)
-    return await (await connection.execute(text, values)).fetchone()
+    """The first row of a named statement, as by `fetch_rows`; ``None`` if it has none."""
+    with nullcontext() if doing is None else translate_errors(doing):
+        text = await find_statement(connection, name, values)
+        return await (await connection.execute(text, values)).fetchone()
 
 
-async def fetch_one(connection: psycopg.AsyncConnection[Any], name: str, values: Mapping[str, object]) -> Any:
+async def fetch_one(
+    connection: psycopg.AsyncConnection[Any],
+    name: str,
+    values: Mapping[str, object],
+    doing: str | None = None,
+) -> Any:
     """The first row of a named statement that always has one."""
-    row = await fetch_row(connection, name, values)
+    row = await fetch_row(connection, name, values, doing)
     assert row is not None
     return row
 
@@ -65,7 +80,30 @@ def find_statement_sync(connection: psycopg.Connection[Any], name: str, values: 
     """`find_statement` on a synchronous connection."""
     if not is_bucketed(name):
         return statement(name)
-    return bucket_statement(name, _read_bucket_sync(connection, cast("int", values["arena"])))
+    arena = cast("int", values["arena"])
+    key = _key(connection, arena)
+    known = _CACHE.get(key)
+    if known is None:
+        read_at = time.monotonic()
+        row = connection.execute(statement("buckets_find"), {"arena": arena}).fetchone()
+        known = _remembered(key, row, read_at)
+    return bucket_statement(name, known)
+
+
+def fetch_rows_sync(
+    connection: psycopg.Connection[Any], name: str, values: Mapping[str, object], doing: str
+) -> list[Any]:
+    """All rows of a named statement; errors are raised as a `StoreFault`."""
+    with translate_errors(doing):
+        return connection.execute(find_statement_sync(connection, name, values), values).fetchall()
+
+
+def fetch_row_sync(
+    connection: psycopg.Connection[Any], name: str, values: Mapping[str, object], doing: str
+) -> Any | None:
+    """The first row of a named statement, as by `fetch_rows_sync`; ``None`` if it has none."""
+    with translate_errors(doing):
+        return connection.execute(find_statement_sync(connection, name, values), values).fetchone()
 
 
 async def read_bucket(connection: psycopg.AsyncConnection[Any], arena: int) -> int:
@@ -82,16 +120,6 @@ async def read_bucket(connection: psycopg.AsyncConnection[Any], arena: int) -> i
 def forget_bucket(connection: psycopg.AsyncConnection[Any], arena: int) -> None:
     """Read an arena's bucket anew the next time."""
     _CACHE.pop(_key(connection, arena))
-
-
-def _read_bucket_sync(connection: psycopg.Connection[Any], arena: int) -> int:
-    key = _key(connection, arena)
-    known = _CACHE.get(key)
-    if known is not None:
-        return known
-    read_at = time.monotonic()
-    row = connection.execute(statement("buckets_find"), {"arena": arena}).fetchone()
-    return _remembered(key, row, read_at)
 
 
 def _remembered(key: _Key, row: tuple[Any, ...] | None, read_at: float) -> int:

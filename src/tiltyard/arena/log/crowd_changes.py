@@ -9,13 +9,11 @@ from typing import NamedTuple
 from psycopg import AsyncConnection, Connection
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows, fetch_rows_sync
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import statement
 
 
 class OpenChange(NamedTuple):
@@ -54,8 +52,9 @@ def read_open_changes(connection: Connection, arena: int, position: int) -> list
 def read_changes_unexplained_at(connection: Connection, arena: int, position: int) -> list[OpenChange]:
     """The changes that were not explained at this position, whether they were told by then or later."""
     values = {"arena": arena, "position": position}
-    with translate_errors("read the changes of an arena's crowd"):
-        found = connection.execute(statement("crowd_unexplained_at"), values).fetchall()
+    found = fetch_rows_sync(
+        connection, "crowd_unexplained_at", values, "read the changes of an arena's crowd"
+    )
     return [OpenChange(*row) for row in found]
 
 
@@ -95,6 +94,7 @@ async def explain_change(batch: LogBatch, change: int, reason: str) -> int:
 
 async def list_changes(connection: AsyncConnection, arena: int) -> list[FoundChange]:
     """All changes of an arena, newest first."""
-    with translate_errors("list the changes of an arena's crowd"):
-        found = await fetch_rows(connection, "crowd_list", {"arena": arena})
-        return [FoundChange(*row) for row in found]
+    found = await fetch_rows(
+        connection, "crowd_list", {"arena": arena}, "list the changes of an arena's crowd"
+    )
+    return [FoundChange(*row) for row in found]

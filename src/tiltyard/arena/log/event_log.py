@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -172,33 +172,6 @@ class OpenMatchup:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedMatchup:
-    """A matchup as it is inserted when it is served."""
-
-    source: int
-    serial: int
-    matchup: UUID
-    session: int
-    a: int
-    b: int
-    prompt: int
-    response_a: int
-    response_b: int
-    nominal: int
-    lane: int
-    reason: str
-    propensity: float
-    given_up: int
-    expires_at: datetime
-    #: Whether it is prefetched: it is no exposure until it is shown.
-    unseen: bool = False
-    #: What the voter had said to be able to judge: it was chosen among those prompts.
-    detail: ServedDetail | None = None
-    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
-    free_prompt: int = NO_FREE_PROMPT
-
-
-@dataclass(frozen=True, slots=True)
 class MatchupRecord:
     """A matchup as it is stored, with its ending if it has ended."""
 
@@ -329,10 +302,7 @@ class LogBatch:
         detail: EventDetail | None = None,
     ) -> int:
         """Add an event that neither serves nor ends a matchup; return its position."""
-        self.head += 1
-        numbers = (source, serial, session, a, None, prompt, None, None, None)
-        self._events.append((self.head, int(kind), *numbers, detail, None, None, None))
-        return self.head
+        return self._add(kind, (source, serial, session, a, None, prompt, None, None, None), detail, None)
 
     def _add(
         self,
@@ -349,25 +319,28 @@ class LogBatch:
         )
         return self.head
 
-    def serve(self, matchup: ServedMatchup) -> int:
-        """Add a matchup that is served or prefetched: its event and its row. Return the position."""
-        m = matchup
-        kind = LogKind.PREFETCHED if m.unseen else LogKind.SERVED
-        numbers = (m.source, m.serial, m.session, m.a, m.b, m.prompt, None, m.nominal, m.lane)
-        position = self._add(kind, numbers, m.detail, None, m.free_prompt)
-        responses = (m.response_a, m.response_b)
-        about = (
-            m.nominal,
-            m.lane,
-            m.reason,
-            m.propensity,
-            m.given_up,
-            m.expires_at,
-            m.unseen,
-            m.free_prompt or None,
-        )
-        models = (m.session, m.a, m.b, m.prompt)
-        self._matchups.append((m.source, m.serial, m.matchup, position, *models, *responses, *about))
+    def serve(
+        self,
+        one: OpenMatchup,
+        *,
+        reason: str,
+        propensity: float,
+        given_up: int = 0,
+        detail: ServedDetail | None = None,
+    ) -> int:
+        """Add a matchup that is served or prefetched: its event and its row. Return the position.
+
+        ``detail`` has what the voter had said to be able to judge: it was chosen among those prompts.
+        """
+        kind = LogKind.PREFETCHED if one.unseen else LogKind.SERVED
+        cells = (one.session, one.a, one.b, one.prompt)
+        numbers = (one.source, one.serial, *cells, None, one.nominal, one.lane)
+        position = self._add(kind, numbers, detail, None, one.free_prompt)
+        key = (one.source, one.serial, one.matchup, position)
+        responses = (one.response_a, one.response_b)
+        choice = (one.nominal, one.lane, reason, propensity, given_up)
+        shown = (one.expires_at, one.unseen, one.free_prompt or None)
+        self._matchups.append((*key, *cells, *responses, *choice, *shown))
         return position
 
     def show(self, one: OpenMatchup, expires_at: datetime) -> int:
@@ -416,17 +389,8 @@ class LogBatch:
 
     def admit(self, vote: WaitingVote) -> int:
         """Add that a vote that waited counts from here on. It must be final. Return the position."""
-        numbers = (
-            vote.source,
-            vote.serial,
-            vote.session,
-            vote.a,
-            vote.b,
-            vote.prompt,
-            vote.outcome,
-            None,
-            None,
-        )
+        # All but the last field, in the order of the columns.
+        numbers = (*vote[:-1], None, None)
         position = self._add(LogKind.ADMIT, numbers, None, blind=True, free_prompt=vote.free_prompt)
         self._endings.admit((vote.source, vote.serial), position)
         return position
@@ -499,7 +463,8 @@ class LogBatch:
             (self._endings.rows, "log_add_endings", self._endings.columns),
         ):
             if rows:
-                values = same | dict(zip(columns, _columns(rows), strict=True))
+                literals = (array_literal(column) for column in zip(*rows, strict=True))
+                values = same | dict(zip(columns, literals, strict=True))
                 await execute(bucket_statement(name, self.bucket), values)
         return [
             (name, await execute(bucket_statement(name, self.bucket), {**same, **values}), changed)
@@ -537,7 +502,6 @@ def _ending(
     blind: bool | None = None,
     mark: int | None = None,
 ) -> MatchupEnding:
-    """How the matchup of a source and serial ended."""
     return MatchupEnding(
         source=key[0],
         serial=key[1],
@@ -629,10 +593,6 @@ def matchup_not_found_error() -> NotFound:
 
 async def _rows(cursor: Any) -> list[LogRow]:
     return [] if cursor is None else [LogRow(*row) for row in await cursor.fetchall()]
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[str]:
-    return [array_literal(column) for column in zip(*rows, strict=True)]
 
 
 def _crosses(first: int, last: int) -> bool:

@@ -80,7 +80,6 @@ class LogColumns:
         return len(self.position)
 
     def __getitem__(self, rows: slice) -> LogColumns:
-        """A slice of the events."""
         return LogColumns(**{name: getattr(self, name)[rows] for name in _WIDTH_BYTES}, details=self.details)
 
     def without(self, undone: Collection[int]) -> LogColumns:
@@ -160,7 +159,10 @@ def read_columns(connection: Connection, arena: int, after: int, upto: int | Non
         values = {"arena": arena, "after": after, "upto": last}
         text = find_statement_sync(connection, "log_details", values)
         details = connection.execute(text, values).fetchall()
-    columns: dict[str, Ints] = {name: _joined(pieces.pop(name)) for name in _WIDTH_BYTES}
+    columns: dict[str, Ints] = {}
+    for name in _WIDTH_BYTES:
+        parts = pieces.pop(name)
+        columns[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return LogColumns(**columns, details={int(position): detail for position, detail in details})
 
 
@@ -171,7 +173,3 @@ def _read_piece(connection: Connection, arena: int, after: int, upto: int) -> np
         data = b"".join(copy)
     count = (len(data) - _HEADER_BYTES - _TRAILER_BYTES) // _ROW.itemsize
     return np.frombuffer(data, dtype=_ROW, count=count, offset=_HEADER_BYTES)
-
-
-def _joined(pieces: list[Ints]) -> Ints:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

@@ -136,23 +136,20 @@ class LogConnection:
         """Matchups that were served up to a position and had not ended there."""
         values = {"arena": self.arena, "upto": upto, "longest": _MAX_OVERDUE_DURATION}
         async with self.connected() as connection:
-            with translate_errors("read an arena's open matchups"):
-                found = await fetch_rows(connection, "log_open_matchups", values)
-                return [OpenMatchup(*row) for row in found]
+            found = await fetch_rows(connection, "log_open_matchups", values, "read an arena's open matchups")
+            return [OpenMatchup(*row) for row in found]
 
     async def serials(self, upto: int) -> list[int]:
         """By source: the number of matchups that were served or prefetched up to a position."""
         values = {"arena": self.arena, "upto": upto}
         async with self.connected() as connection:
-            with translate_errors("read an arena's matchups"):
-                found = await fetch_rows(connection, "log_serials", values)
-                return [serial for (serial,) in found]
+            found = await fetch_rows(connection, "log_serials", values, "read an arena's matchups")
+            return [serial for (serial,) in found]
 
     async def clock(self) -> tuple[datetime, int]:
         """The database's time, and the position up to which votes are final."""
         async with self.connected() as connection:
-            with translate_errors("read the time"):
-                row = await fetch_row(connection, "log_clock", {"arena": self.arena})
+            row = await fetch_row(connection, "log_clock", {"arena": self.arena}, "read the time")
         return cast("tuple[datetime, int]", row)
 
     @asynccontextmanager

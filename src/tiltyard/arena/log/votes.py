@@ -15,13 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import psycopg
 
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows, find_statement, find_statement_sync
+from tiltyard.arena.log.buckets import (
+    fetch_row,
+    fetch_row_sync,
+    fetch_rows,
+    fetch_rows_sync,
+    find_statement,
+    find_statement_sync,
+)
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import Connection, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
 Ints = npt.NDArray[np.int64]
@@ -96,7 +103,6 @@ class VoteTally:
         return len(self.count)
 
     def __getitem__(self, rows: npt.NDArray[np.bool_]) -> VoteTally:
-        """Some of the counts."""
         return VoteTally(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
@@ -117,7 +123,6 @@ class Ballots:
         return len(self.position)
 
     def __getitem__(self, rows: npt.NDArray[np.bool_]) -> Ballots:
-        """Some of the votes."""
         return Ballots(*(getattr(self, name)[rows] for name in _BALLOT_BYTES))
 
 
@@ -163,6 +168,13 @@ async def limit_statement_time(connection: Connection, seconds: float) -> AsyncI
             yield
 
 
+@asynccontextmanager
+async def limited_connection(pool: ConnectionPool, seconds: float) -> AsyncIterator[Connection]:
+    """A connection of the pool, in a transaction with a time limit for each statement."""
+    async with connect_from_pool(pool) as connection, limit_statement_time(connection, seconds):
+        yield connection
+
+
 def set_statement_timeout(connection: psycopg.Connection, seconds: float) -> None:
     """Set the time limit of statements on this connection."""
     with translate_errors("read an arena's votes in time"):
@@ -172,10 +184,8 @@ def set_statement_timeout(connection: psycopg.Connection, seconds: float) -> Non
 
 def read_bounds(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
     """The position up to which votes are final, and the log's last position."""
-    with translate_errors("read an arena's log"):
-        values = {"arena": arena}
-        text = find_statement_sync(connection, "battles_bounds", values)
-        row = connection.execute(text, values).fetchone()
+    values = {"arena": arena}
+    row = fetch_row_sync(connection, "battles_bounds", values, "read an arena's log")
     if row is None:
         raise NotFound("no such arena; see the list of arenas")
     return int(row[0]), int(row[1])
@@ -184,8 +194,7 @@ def read_bounds(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
 async def read_horizon(connection: Connection, arena: int) -> int:
     """The position up to which votes are final."""
     values = {"arena": arena}
-    with translate_errors("read an arena's log"):
-        row = await fetch_row(connection, "battles_bounds", values)
+    row = await fetch_row(connection, "battles_bounds", values, "read an arena's log")
     if row is None:
         raise NotFound("no such arena; see the list of arenas")
     return int(row[0])
@@ -218,9 +227,7 @@ def read_votes(
             "as_of": upto,
             "source": source,
         }
-        with translate_errors("read an arena's votes"):
-            text = find_statement_sync(connection, "battles_votes", values)
-            rows = connection.execute(text, values).fetchall()
+        rows = fetch_rows_sync(connection, "battles_votes", values, "read an arena's votes")
         yield from (Vote(*row) for row in rows)
 
 
@@ -291,8 +298,7 @@ def _decode_ballots(data: bytes) -> Ballots:
 async def read_arrivals(connection: Connection, arena: int, *, upto: int) -> dict[int, int]:
     """The position at which each model was first enabled, as of a position; the first of them first."""
     values = {"arena": arena, "upto": upto}
-    with translate_errors("read when an arena's models came"):
-        rows = await fetch_rows(connection, "battles_arrivals", values)
+    rows = await fetch_rows(connection, "battles_arrivals", values, "read when an arena's models came")
     return {int(model): int(position) for model, position in rows}
 
 
@@ -319,8 +325,7 @@ async def read_pairs(
 async def count_excluded(connection: Connection, arena: int, source: int, *, upto: int) -> int:
     """The number of votes that are excluded as of a position."""
     values = {"arena": arena, "source": source, "upto": upto}
-    with translate_errors("count the excluded votes"):
-        row = await fetch_row(connection, "battles_excluded", values)
+    row = await fetch_row(connection, "battles_excluded", values, "count the excluded votes")
     assert row is not None
     return int(row[0])
 
@@ -345,8 +350,7 @@ class UnratedVotes:
 async def count_unrated(connection: Connection, arena: int, source: int, *, upto: int) -> UnratedVotes:
     """The numbers of votes up to a position that are not rated there."""
     values = {"arena": arena, "source": source, "upto": upto}
-    with translate_errors("count the votes that are not rated"):
-        rows = await fetch_rows(connection, "battles_unrated", values)
+    rows = await fetch_rows(connection, "battles_unrated", values, "count the votes that are not rated")
     counts = {reason: int(count) for reason, count, _ in rows}
     first = {reason: at for reason, _, at in rows}
     return UnratedVotes(

@@ -97,8 +97,6 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
-    """A block that is asked for."""
-
     bucket: bytes
     limit: SharedLimit
     spent: float
@@ -176,7 +174,8 @@ class SharedLimits:
             return
         if bucket.leased is None:
             bucket.leased = asyncio.get_running_loop().create_future()
-            self._asked[self._hashed(limit, key)] = (limit, bucket)
+            signed = self._keys.sign("limit bucket", f"{limit.name}\0{key}".encode())
+            self._asked[signed[:_BUCKET_BYTES]] = (limit, bucket)
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._run(), name="rate limit leases")
         bucket.waiting += 1
@@ -185,11 +184,7 @@ class SharedLimits:
         finally:
             bucket.waiting -= 1
 
-    def _hashed(self, limit: SharedLimit, key: int | str) -> bytes:
-        return self._keys.sign("limit bucket", f"{limit.name}\0{key}".encode())[:_BUCKET_BYTES]
-
     async def _run(self) -> None:
-        """Lease what was asked for, until nobody asks any more."""
         while self._asked:
             batch = dict(islice(self._asked.items(), _LEASE_BATCH_LIMIT))
             for hashed in batch:
@@ -283,10 +278,9 @@ async def delete_network_keys(connection: Connection, before: date) -> None:
 
 
 async def _read(pool: ConnectionPool, day: date) -> bytes:
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read the key of a day"):
-            values = {"day": day, "key": secrets.token_bytes(_KEY_BYTES)}
-            await connection.execute(statement("network_keys_make"), values)
-            row = await (await connection.execute(statement("network_keys_find"), {"day": day})).fetchone()
+    async with connect_from_pool(pool, "read the key of a day") as connection:
+        values = {"day": day, "key": secrets.token_bytes(_KEY_BYTES)}
+        await connection.execute(statement("network_keys_make"), values)
+        row = await (await connection.execute(statement("network_keys_find"), {"day": day})).fetchone()
     assert row is not None
     return bytes(row[0])

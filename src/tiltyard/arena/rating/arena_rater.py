@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import numpy as np
 from psycopg import Connection
@@ -20,7 +21,7 @@ from tiltyard.arena.boards.snapshots import Snapshot, read_latest_position
 from tiltyard.arena.log.crowd_changes import read_open_changes
 from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
-from tiltyard.arena.log.rosters import Roster, read_roster_sync
+from tiltyard.arena.log.rosters import read_roster_sync
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, forget_checkpoints, thin_checkpoints
 from tiltyard.arena.rating.crowd_watch import RatedPlace, TellChange, WatchedCrowd
@@ -245,7 +246,8 @@ class ArenaRater:
         from other boards.
         """
         boards: list[Snapshot] = []
-        for look in self._progress.fold(columns.without(self._undone), self._excluded, self._roster):
+        roster = partial(read_roster_sync, self._connection, self.arena.arena)
+        for look in self._progress.fold(columns.without(self._undone), self._excluded, roster):
             start = self._clock()
             allowed = show and self._allowance.allows(start)
             if allowed or (show and look.newest):
@@ -255,9 +257,6 @@ class ArenaRater:
                 self._allowance.spend(self._clock() - start)
         self._undone = {position for position in self._undone if position > self.position}
         return boards
-
-    def _roster(self) -> Roster:
-        return read_roster_sync(self._connection, self.arena.arena)
 
     # Exclusions
 
@@ -270,7 +269,7 @@ class ArenaRater:
                 "does not have; restore a backup"
             )
         exclusion = changes[self._generation].exclusion
-        first = find_first_excluded(self._connection, self.arena.arena, [exclusion])
+        first, _ = find_first_excluded(self._connection, self.arena.arena, [exclusion])
         erased_from = find_erased_from(self._connection, self.arena.arena, exclusion)
         if erased_from is not None:
             # Those that were written since the erasure; it has deleted those before it.
@@ -296,7 +295,6 @@ class ArenaRater:
         return restore_progress(self._connection, self.arena.arena, self._generation, upto)
 
     def _begin(self, progress: FoldProgress) -> None:
-        """Continue from here."""
         self._progress = progress
         self._checkpointed = self._known = progress.position
         self._undone = set()
@@ -327,7 +325,11 @@ class ArenaRater:
         """Write in one transaction. While catching up, the stored position does not change."""
         before, there = self._rated, self.position == self._target
         after = replace(before, position=self.position, generation=self._generation) if there else before
-        saved = self._checkpoint() if checkpoint else None
+        saved = None
+        if checkpoint:
+            state = self._progress.save()
+            digest = ArenaFold.digest_all(state)
+            saved = StoredCheckpoint(self.arena.arena, self._generation, self.position, digest, state)
         also = self._crowd.store if self._crowd is not None else lambda: None
         commit_rated(self._connection, self.arena.arena, before, after, boards, saved, also)
         self._rated = after
@@ -336,11 +338,6 @@ class ArenaRater:
         if saved is not None:
             self._checkpointed, self._checked_at = self.position, self._clock()
             thin_checkpoints(self._connection, self.arena.arena)
-
-    def _checkpoint(self) -> StoredCheckpoint:
-        state = self._progress.save()
-        digest = ArenaFold.digest_all(state)
-        return StoredCheckpoint(self.arena.arena, self._generation, self.position, digest, state)
 
     def _changed_boards(self) -> list[Snapshot]:
         """New boards of the sources that have new events."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, Connection
 
-from tiltyard.arena.log.buckets import fetch_row
+from tiltyard.arena.log.buckets import fetch_row, fetch_row_sync, fetch_rows_sync
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -51,8 +51,7 @@ def add_checkpoint(connection: Connection, checkpoint: StoredCheckpoint) -> None
 
 def list_checkpoints(connection: Connection, arena: int) -> list[CheckpointKey]:
     """All checkpoints of an arena, latest position first."""
-    with translate_errors("read the checkpoints"):
-        rows = connection.execute(statement("checkpoints_list"), {"arena": arena}).fetchall()
+    rows = fetch_rows_sync(connection, "checkpoints_list", {"arena": arena}, "read the checkpoints")
     return [CheckpointKey(*row) for row in rows]
 
 
@@ -64,8 +63,7 @@ def read_checkpoint(connection: Connection, arena: int, place: CheckpointKey) ->
             f"expected {STATE_VERSION!r}: replay the log instead"
         )
     values = {"arena": arena, "generation": place.generation, "position": place.position}
-    with translate_errors("read a checkpoint"):
-        row = connection.execute(statement("checkpoints_find"), values).fetchone()
+    row = fetch_row_sync(connection, "checkpoints_find", values, "read a checkpoint")
     if row is None:
         raise StoreFault(
             f"the checkpoint of arena {arena} at {place.position} does not exist; use another one"
@@ -79,9 +77,8 @@ async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCh
     While the log is folded again after an exclusion, it is one of the previous generation, whose counts match the
     boards that are shown until then.
     """
-    with translate_errors("read a checkpoint"):
-        values = {"arena": arena, "version": STATE_VERSION}
-        row = await fetch_row(connection, "checkpoints_newest", values)
+    values = {"arena": arena, "version": STATE_VERSION}
+    row = await fetch_row(connection, "checkpoints_newest", values, "read a checkpoint")
     return None if row is None else _checkpoint(row)
 
 

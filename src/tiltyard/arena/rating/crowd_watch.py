@@ -23,14 +23,18 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection, Connection
 
-from tiltyard.arena.log.buckets import fetch_row
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows_sync
 from tiltyard.arena.log.crowd_changes import read_changes_unexplained_at
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
 from tiltyard.arena.rating.log_replay import active_exclusions
-from tiltyard.arena.rating.rater_progress import find_first_cast, read_exclusion_changes, read_undone_votes
+from tiltyard.arena.rating.rater_progress import (
+    find_first_excluded,
+    read_exclusion_changes,
+    read_undone_votes,
+)
 from tiltyard.core.integrity.crowd_drift import CrowdDrift, DriftSign, WatchedVotes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, VoterOrigin, group_flags
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
@@ -86,8 +90,7 @@ def read_origins(connection: Connection, columns: LogColumns) -> dict[int, Voter
     sessions = np.unique(voted).tolist()
     if not sessions:
         return {}
-    with translate_errors("read where voters came from"):
-        rows = connection.execute(statement("voter_origins"), {"sessions": sessions}).fetchall()
+    rows = fetch_rows_sync(connection, "voter_origins", {"sessions": sessions}, "read where voters came from")
     return {session: VoterOrigin(network, language) for session, network, language in rows}
 
 
@@ -227,7 +230,9 @@ class CrowdWatch:
                 self._block.append(vote)
                 found += self._test_block()
             elif event.kind == LogKind.ADMIT and event.serial not in excluded:
-                self._admit(event)
+                # It waited, and counts from now on.
+                if not np.isnan(SCORES[event.outcome]):
+                    self._drift.count(event.a, event.b, float(SCORES[event.outcome]))
             elif event.kind in _OF_BOTH_SOURCES:
                 self._test()
                 if event.kind == LogKind.WIDEN:
@@ -237,11 +242,6 @@ class CrowdWatch:
         if len(columns):
             self.position = int(columns.position[-1])
         return found
-
-    def _admit(self, event: WatchedEvent) -> None:
-        """A vote that waited counts from now on."""
-        if not np.isnan(SCORES[event.outcome]):
-            self._drift.count(event.a, event.b, float(SCORES[event.outcome]))
 
     def _test_block(self) -> list[FoundSign]:
         """Test the votes of a complete block, and look at the evidence if that is due."""
@@ -376,8 +376,9 @@ class RatedPlace:
 
 async def read_grouped_votes(connection: AsyncConnection, arena: int) -> tuple[int, LatestVotes] | None:
     """The latest votes of an arena with their groups, as stored, and up to which position; ``None`` if there are none."""
-    with translate_errors("read the watch of an arena's crowd"):
-        row = await fetch_row(connection, "crowd_watches_find", {"arena": arena})
+    row = await fetch_row(
+        connection, "crowd_watches_find", {"arena": arena}, "read the watch of an arena's crowd"
+    )
     if row is None or row[2] != WATCH_VERSION:
         return None
     votes = await asyncio.to_thread(lambda: CrowdWatch.restore(bytes(row[3])).latest_votes())
@@ -451,7 +452,9 @@ class WatchedCrowd:
         if row is not None:
             generation, position, version, state = row
             differing = active_exclusions(changes, place.generation) ^ active_exclusions(changes, generation)
-            first = find_first_cast(self._connection, self._arena, differing) if differing else None
+            first = None
+            if differing:
+                _, first = find_first_excluded(self._connection, self._arena, differing)
             same_votes = first is None or first > position
             if version == WATCH_VERSION and position <= place.position and same_votes:
                 try:

@@ -83,7 +83,7 @@ def has_same_votes(
 ) -> bool:
     """Whether two generations exclude the same votes up to a position."""
     one, other = (active_exclusions(changes, generation) for generation in generations)
-    first = find_first_excluded(connection, arena, one ^ other) if one != other else None
+    first = find_first_excluded(connection, arena, one ^ other)[0] if one != other else None
     return first is None or first > position
 
 

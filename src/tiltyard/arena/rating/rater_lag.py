@@ -41,8 +41,6 @@ class RaterLag:
 
 
 class _Progress(NamedTuple):
-    """A row of the statement ``lags``."""
-
     arena: int
     name: str
     position: int | None
@@ -83,7 +81,6 @@ class LagSweep:
         return [row.lag(self._heads[row.arena]) for row in rows]
 
     def _chosen(self, rows: Sequence[_Progress]) -> list[_Progress]:
-        """The arenas to look at now."""
         if len(rows) <= _SWEEP_ARENA_LIMIT:
             return list(rows)
         recent = sorted(rows, key=lambda row: float("inf") if row.seconds is None else row.seconds)

@@ -258,7 +258,6 @@ class RaterProcess:
         self._searched_at = self._clock()
 
     def _hear(self, arenas: Iterable[int]) -> None:
-        """New events of these arenas were announced."""
         self._announced(arenas)
         self._heard.update(arena for arena in arenas if arena in self._busy)
 

@@ -10,7 +10,7 @@ from typing import Any
 from psycopg import Connection
 
 from tiltyard.arena.boards.snapshots import Snapshot, add_snapshot, notify_snapshot
-from tiltyard.arena.log.buckets import find_statement_sync
+from tiltyard.arena.log.buckets import fetch_row_sync, fetch_rows_sync, find_statement_sync
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, add_checkpoint
 from tiltyard.errors import Deposed, StoreFault
@@ -61,9 +61,8 @@ class OpenAtPosition:
 
 def read_rated_arenas(connection: Connection, numbers: Iterable[int]) -> list[RatedArena]:
     """Read the arenas with these numbers."""
-    with translate_errors("read the arenas"):
-        rows = connection.execute(statement("raters_arenas"), {"arenas": sorted(numbers)}).fetchall()
-    return [_arena(row) for row in rows]
+    rows = fetch_rows_sync(connection, "raters_arenas", {"arenas": sorted(numbers)}, "read the arenas")
+    return [RatedArena(arena, name, ArenaSettings.kept(settings)) for arena, name, settings in rows]
 
 
 def find_unrated(connection: Connection) -> set[int]:
@@ -102,9 +101,7 @@ def read_open_at(
     """Matchups with serials in a half-open range that had not ended at a position."""
     first, stop = serials
     values = {"arena": arena, "source": source, "first": first, "stop": stop, "position": position}
-    with translate_errors("read an arena's open matchups"):
-        text = find_statement_sync(connection, "raters_open", values)
-        rows = connection.execute(text, values).fetchall()
+    rows = fetch_rows_sync(connection, "raters_open", values, "read an arena's open matchups")
     return [OpenAtPosition(*row) for row in rows]
 
 
@@ -116,9 +113,7 @@ def undoable_from(
     ``None`` if there is none.
     """
     values = {"arena": arena, "after": after, "undo_seconds": undo_seconds}
-    with translate_errors("read which votes are final"):
-        text = find_statement_sync(connection, "raters_first_undoable", values)
-        row = connection.execute(text, values).fetchone()
+    row = fetch_row_sync(connection, "raters_first_undoable", values, "read which votes are final")
     return None if row is None else (int(row[0]), float(row[1]))
 
 
@@ -177,8 +172,7 @@ def commit_rated(
 
 def read_exclusion_changes(connection: Connection, arena: int) -> list[ExclusionChange]:
     """All exclusions and restorations in log order; the n-th starts generation n."""
-    with translate_errors("read an arena's exclusions"):
-        rows = connection.execute(statement("raters_exclusions"), {"arena": arena}).fetchall()
+    rows = fetch_rows_sync(connection, "raters_exclusions", {"arena": arena}, "read an arena's exclusions")
     changes = [ExclusionChange(excluded, exclusion, excluded=True) for exclusion, excluded, _ in rows]
     changes += [
         ExclusionChange(back, exclusion, excluded=False) for exclusion, _, back in rows if back is not None
@@ -189,23 +183,17 @@ def read_exclusion_changes(connection: Connection, arena: int) -> list[Exclusion
 def read_excluded_votes(connection: Connection, arena: int, exclusions: Iterable[int]) -> Serials:
     """Serials of the votes of these exclusions, by source."""
     values = {"arena": arena, "exclusions": sorted(exclusions)}
-    with translate_errors("read an arena's exclusions"):
-        return _by_source(connection.execute(statement("raters_excluded_votes"), values).fetchall())
+    found: Serials = tuple(set() for _ in SOURCES)
+    rows = fetch_rows_sync(connection, "raters_excluded_votes", values, "read an arena's exclusions")
+    for source, serial in rows:
+        found[source].add(serial)
+    return found
 
 
-def find_first_excluded(connection: Connection, arena: int, exclusions: Iterable[int]) -> int | None:
-    """The position at which the first vote of these exclusions counts."""
-    return _first_excluded(connection, arena, exclusions)[0]
-
-
-def find_first_cast(connection: Connection, arena: int, exclusions: Iterable[int]) -> int | None:
-    """The position at which the first vote of these exclusions was cast."""
-    return _first_excluded(connection, arena, exclusions)[1]
-
-
-def _first_excluded(
+def find_first_excluded(
     connection: Connection, arena: int, exclusions: Iterable[int]
 ) -> tuple[int | None, int | None]:
+    """The positions at which the first vote of these exclusions counts, and at which the first of them was cast."""
     values = {"arena": arena, "exclusions": sorted(exclusions)}
     counts, cast = _one(connection, "read an arena's exclusions", "raters_first_excluded", **values)
     return counts, cast
@@ -218,10 +206,6 @@ def find_erased_from(connection: Connection, arena: int, exclusion: int) -> int 
     return None if found is None else int(found)
 
 
-def _arena(row: Sequence[Any]) -> RatedArena:
-    return RatedArena(row[0], row[1], ArenaSettings.kept(row[2]))
-
-
 def _one(connection: Connection, doing: str, name: str, **values: Any) -> Sequence[Any]:
     with translate_errors(doing):
         row = connection.execute(find_statement_sync(connection, name, values), values).fetchone()
@@ -230,13 +214,6 @@ def _one(connection: Connection, doing: str, name: str, **values: Any) -> Sequen
             f"cannot {doing}: arena {values['arena']} has no such row; it was removed or is damaged"
         )
     return row
-
-
-def _by_source(rows: Iterable[Sequence[Any]]) -> Serials:
-    found: Serials = tuple(set() for _ in SOURCES)
-    for source, serial in rows:
-        found[source].add(serial)
-    return found
 
 
 def _deposed_error(arena: int, term: int) -> Deposed:

@@ -74,16 +74,17 @@ class RaterList:
         left = [
             item
             for item in self.tasks
-            if item not in held and self._wants(item) and _has_responses(responses, item)
+            if item not in held
+            and item not in self.voted
+            and len(self.skipped.get(item, ())) < _SKIP_LIMIT
+            and responses[item.one, item.prompt]
+            and responses[item.other, item.prompt]
         ]
         if not left:
             raise NoMatchup("your list is finished; thank you for your votes")
         item = min(left, key=lambda item: len(self.skipped.get(item, ())))
         sides = (item.other, item.one) if self.tasks[item] else (item.one, item.other)
         return Choice(*sides, item.prompt, Lane.EXPLORATION, Lane.EXPLORATION, PANEL_REASON, 1.0)
-
-    def _wants(self, item: PanelItem) -> bool:
-        return item not in self.voted and len(self.skipped.get(item, ())) < _SKIP_LIMIT
 
 
 class RaterLists:
@@ -125,10 +126,6 @@ class RaterLists:
 
 def _item_of(one: OpenMatchup) -> PanelItem:
     return PanelItem(one.prompt, *sorted((one.a, one.b)))
-
-
-def _has_responses(responses: Ints, item: PanelItem) -> bool:
-    return bool(responses[item.one, item.prompt] and responses[item.other, item.prompt])
 
 
 Ints = npt.NDArray[np.int64]
@@ -412,7 +409,9 @@ class ArenaState:
         if names is not None:
             names.undo(one.serial)
         self.raters.undo(one)
-        self.hold(_reopened(one, row))
+        undo = undo_detail(row.detail)
+        expires_at = datetime.fromisoformat(undo["expires_at"])
+        self.hold(replace(one, ballot=undo["ballot"], expires_at=expires_at))
 
     def _reveal(self, row: LogRow) -> None:
         names = self.revealed.find(row.session)
@@ -432,10 +431,6 @@ class ArenaState:
         one = self._close(row)
         if one is not None:
             self.standings[one.source].expire(one.serial)
-
-    def _release(self, row: LogRow) -> None:
-        """A matchup ends that was never shown: no count has it."""
-        self._close(row)
 
     def _policy(self, row: LogRow) -> None:
         assert row.detail is not None
@@ -462,13 +457,7 @@ class ArenaState:
         """Ignore what concerns boards, and what was removed."""
 
 
-def _reopened(one: OpenMatchup, row: LogRow) -> OpenMatchup:
-    """A matchup as it is after its vote was undone."""
-    undo = undo_detail(row.detail)
-    return replace(one, ballot=undo["ballot"], expires_at=datetime.fromisoformat(undo["expires_at"]))
-
-
-_FOLDS: dict[int, Callable[[ArenaState, LogRow], None]] = {
+_FOLDS: dict[int, Callable[[ArenaState, LogRow], object]] = {
     LogKind.SERVED: ArenaState._served,  # noqa: SLF001
     LogKind.VOTE: ArenaState._vote,  # noqa: SLF001
     LogKind.SKIP: ArenaState._skip,  # noqa: SLF001
@@ -480,7 +469,8 @@ _FOLDS: dict[int, Callable[[ArenaState, LogRow], None]] = {
     LogKind.POLICY: ArenaState._policy,  # noqa: SLF001
     LogKind.PREFETCHED: ArenaState._served,  # noqa: SLF001
     LogKind.SHOWN: ArenaState._show,  # noqa: SLF001
-    LogKind.RELEASED: ArenaState._release,  # noqa: SLF001
+    # It was never shown: no count has it.
+    LogKind.RELEASED: ArenaState._close,  # noqa: SLF001
     LogKind.ADMIT: ArenaState._admit,  # noqa: SLF001
     LogKind.REMOVED: ArenaState._later,  # noqa: SLF001
     LogKind.CROWD_CHANGED: ArenaState._later,  # noqa: SLF001

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 from uuid import UUID
@@ -29,7 +29,6 @@ from tiltyard.arena.log.event_log import (
     MatchupRecord,
     OpenMatchup,
     PendingNames,
-    ServedMatchup,
 )
 from tiltyard.arena.voting.arena_state import ArenaState, UndoableVote, VoterKnowledge
 from tiltyard.arena.voting.matchup_ids import new_matchup_id
@@ -51,10 +50,6 @@ from tiltyard.errors import Busy, Closed, Conflict, Expired, Paused
 #: A reopened matchup stays open at least this long, or for the arena's ``expiry_seconds`` if that is shorter.
 REOPENED_SECONDS = 300.0
 _GIVEN_UP_FLAGS = {"exposure": 1, "session": 2, "blind": 4}
-#: Fields that `OpenMatchup` and `ServedMatchup` have in common.
-_SHARED = tuple(
-    one.name for one in fields(OpenMatchup) if one.name not in {"served_at", "ballot", "shown_at"}
-)
 
 
 class _Lookup(enum.Enum):
@@ -187,13 +182,11 @@ def serve_new(
     if not ahead:
         state.count_shown(one)
     state.position = batch.serve(
-        ServedMatchup(
-            **{name: getattr(one, name) for name in _SHARED},
-            reason=choice.reason,
-            propensity=choice.propensity,
-            given_up=sum(_GIVEN_UP_FLAGS[rule] for rule in choice.given_up),
-            detail=draw.detail(voter),
-        )
+        one,
+        reason=choice.reason,
+        propensity=choice.propensity,
+        given_up=sum(_GIVEN_UP_FLAGS[rule] for rule in choice.given_up),
+        detail=draw.detail(voter),
     )
     return one
 
@@ -201,7 +194,6 @@ def serve_new(
 def _staged(
     state: ArenaState, batch: LogBatch, voter: Voter, choice: Choice, draw: Draw, *, ahead: bool
 ) -> OpenMatchup:
-    """A new open matchup with the responses of the chosen models."""
     cells, settings = state.responses[:, choice.prompt], state.settings
     seconds = min(settings.unseen_seconds, settings.expiry_seconds) if ahead else settings.expiry_seconds
     return OpenMatchup(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -14,7 +14,7 @@ from tiltyard.arena.boards.snapshots import board_of
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.rosters import Roster, read_roster
-from tiltyard.arena.log.votes import limit_statement_time
+from tiltyard.arena.log.votes import limited_connection
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.board_rows import Board
@@ -29,7 +29,7 @@ from tiltyard.core.live.prompt_texts import free_prompt_name
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
 
@@ -60,9 +60,8 @@ class OwnVote:
 
 async def read_own_totals(connection: Connection, arena: int, source: int, session: int) -> OwnTotals:
     """Count votes with revealed names, votes without, and skipped matchups."""
-    with translate_errors("count a voter's votes"):
-        values = _values(arena, source, session)
-        row = await fetch_row(connection, "own_votes_totals", values)
+    values = _values(arena, source, session)
+    row = await fetch_row(connection, "own_votes_totals", values, "count a voter's votes")
     assert row is not None
     return OwnTotals(*row)
 
@@ -71,18 +70,16 @@ async def read_own_counts(
     connection: Connection, arena: int, source: int, session: int
 ) -> list[tuple[int, int, int, int, int, int]]:
     """Rated votes with revealed names, as rows of left model, right model, prompt, free prompt, outcome and count."""
-    with translate_errors("count a voter's votes"):
-        values = _values(arena, source, session)
-        return await fetch_rows(connection, "own_votes_counts", values)
+    values = _values(arena, source, session)
+    return await fetch_rows(connection, "own_votes_counts", values, "count a voter's votes")
 
 
 async def read_own_recent(
     connection: Connection, arena: int, source: int, session: int, *, limit: int, latest: bool = False
 ) -> list[OwnVote]:
     """The last votes with revealed names, newest first; with ``latest``, only those of the last reveal."""
-    with translate_errors("read a voter's votes"):
-        values = _values(arena, source, session) | {"limit": limit, "latest": latest}
-        rows = await fetch_rows(connection, "own_votes_recent", values)
+    values = _values(arena, source, session) | {"limit": limit, "latest": latest}
+    rows = await fetch_rows(connection, "own_votes_recent", values, "read a voter's votes")
     return [OwnVote(*row) for row in rows]
 
 
@@ -153,10 +150,7 @@ class PersonalBoards:
     async def of(self, arena: Arena, voter: Voter) -> PersonalBoard:
         """The personal board of a voter in an arena."""
         who = (arena.arena, voter.source, voter.session)
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             totals = await read_own_totals(connection, *who)
             counts = await read_own_counts(connection, *who)
             recent = await read_own_recent(connection, *who, limit=_RECENT_VOTES)
@@ -164,9 +158,12 @@ class PersonalBoards:
         cast = tuple(_named(row, roster) for row in counts)
         ranked = await self._ranked(arena)
         met = {name for one in cast for name in (one.model_a, one.model_b)}
+        counted: Counter[Kind] = Counter()
+        for one in cast:
+            counted[one.kind] += one.count
         return PersonalBoard(
             totals=totals,
-            outcomes=_outcomes(cast),
+            outcomes={outcome: sum(counted[kind] for kind in kinds) for outcome, kinds in _OUTCOMES.items()},
             board=await self._board((arena.arena, voter), cast),
             agreement=board_agreement(cast, ranked),
             rank={name: rank for name, rank in ranked.items() if name in met},
@@ -176,10 +173,7 @@ class PersonalBoards:
     async def last_revealed(self, arena: Arena, voter: Voter) -> tuple[RecentVote, ...]:
         """The votes whose names were revealed last, together; oldest first."""
         who = (arena.arena, voter.source, voter.session)
-        async with (
-            connect_from_pool(self._pool) as connection,
-            limit_statement_time(connection, _STATEMENT_SECONDS),
-        ):
+        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             votes = await read_own_recent(connection, *who, limit=MAX_SESSION_VOTES, latest=True)
             roster = await read_roster(connection, arena.arena)
         ranked = await self._ranked(arena)
@@ -209,13 +203,6 @@ def _named(row: tuple[int, int, int, int, int, int], roster: Roster) -> VoteCoun
     a, b, prompt, free_prompt, outcome, count = row
     name = free_prompt_name(free_prompt) if free_prompt else roster.prompts[prompt]
     return VoteCount(roster.models[a], roster.models[b], name, Kind(outcome), count)
-
-
-def _outcomes(cast: Sequence[VoteCount]) -> dict[str, int]:
-    counts: Counter[Kind] = Counter()
-    for one in cast:
-        counts[one.kind] += one.count
-    return {outcome: sum(counts[kind] for kind in kinds) for outcome, kinds in _OUTCOMES.items()}
 
 
 def _recent(vote: OwnVote, roster: Roster, ranked: Mapping[str, int]) -> RecentVote:

@@ -49,16 +49,14 @@ async def keep_remark(
 
 async def find_remark(connection: AsyncConnection, author: RemarkAuthor, matchup: UUID) -> Remark:
     """A voter's remark on a matchup; an empty one if there is none."""
-    with translate_errors("read a remark"):
-        values = author.values() | {"matchup": matchup}
-        row = await fetch_row(connection, "remarks_find", values)
+    values = author.values() | {"matchup": matchup}
+    row = await fetch_row(connection, "remarks_find", values, "read a remark")
     return Remark() if row is None else Remark(tuple(row[0]), row[1])
 
 
 async def count_final_votes(connection: AsyncConnection, author: RemarkAuthor, final: datetime) -> int:
     """The number of a voter's final votes: names revealed, or cast up to ``final``."""
-    with translate_errors("count a voter's votes"):
-        values = author.values() | {"final": final}
-        row = await fetch_row(connection, "remarks_final_votes", values)
+    values = author.values() | {"final": final}
+    row = await fetch_row(connection, "remarks_final_votes", values, "count a voter's votes")
     assert row is not None
     return int(row[0])

@@ -58,7 +58,6 @@ class ResponseKinds:
                 await connection.execute(statement("stage_complain"), values)
 
     def _known_kinds(self, responses: tuple[int, ...]) -> list[str]:
-        """The kinds that are cached, in order."""
         found = (self._kinds.get(response) for response in responses)
         return [kind for kind in found if kind is not None]
 

@@ -82,9 +82,10 @@ async def complete_sent(pool: ConnectionPool, matchup: UUID, proved: SentSides) 
     if None not in proved:
         return proved
     async with pool.voting_connection() as connection:
-        with translate_errors("read which responses were sent"):
-            found = await fetch_rows(connection, "sent_find", {"matchup": matchup})
-            rows = {side: SentResponse(at, characters) for side, at, characters in found}
+        found = await fetch_rows(
+            connection, "sent_find", {"matchup": matchup}, "read which responses were sent"
+        )
+        rows = {side: SentResponse(at, characters) for side, at, characters in found}
     return proved[0] or rows.get(0), proved[1] or rows.get(1)
 
 

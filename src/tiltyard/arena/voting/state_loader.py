@@ -50,7 +50,9 @@ async def fold_rows(state: ArenaState, log_connection: LogConnection, rows: Iter
             continue
         for row in run:
             if row.kind == LogKind.WIDEN:
-                await _widen(state, log_connection, row)
+                known = await log_connection.roster()
+                state.widen(known.models[: row.a], known.prompts[: row.prompt])
+                state.position = row.position
             elif row.kind in _PANELS:
                 state.raters = RaterLists(await log_connection.panel_rows())
                 state.position = row.position
@@ -59,12 +61,6 @@ async def fold_rows(state: ArenaState, log_connection: LogConnection, rows: Iter
                 if row.kind == LogKind.EXCLUDE and erased_serials(row.detail) is not None:
                     # The erased voter may have been a rater of a panel, under a number that nobody has now.
                     state.raters = RaterLists(await log_connection.panel_rows())
-
-
-async def _widen(state: ArenaState, log_connection: LogConnection, row: LogRow) -> None:
-    known = await log_connection.roster()
-    state.widen(known.models[: row.a], known.prompts[: row.prompt])
-    state.position = row.position
 
 
 def _restored(state: bytes) -> list[Standing]:

@@ -450,7 +450,8 @@ class VotingQueue:
                 await asyncio.wait_for(self._wake_event.wait(), self._patience())
             asks: list[Ask[object]] = []
             self._call(asks)
-            if not asks and self._must_load() and self._pool.unhurried.locked():
+            must_load = self.state is None or self.state.stale
+            if not asks and must_load and self._pool.unhurried.locked():
                 continue
             self._silent = asyncio.get_running_loop().call_later(
                 _BATCH_TIMEOUT_SECONDS, self._refuse_waiting, asks
@@ -513,8 +514,13 @@ class VotingQueue:
     async def _batch(self, asks: list[Ask[object]]) -> None:
         began = time.perf_counter()
         state = await self._loaded(hurried=bool(asks))
-        if not asks and not await self._due(state):
-            return
+        if not asks:
+            # Fold new events, and go on only if an open matchup has expired.
+            await catch_up(state, self._log_connection)
+            now, horizon = await self._sync_clock()
+            state.settle(now, horizon)
+            if not state.due(now, most=1):
+                return
         async with self._log_connection.appending(state.position) as batch:
             self._heard = (batch.now, time.monotonic())
             await self._catch_up(state, batch)
@@ -543,13 +549,6 @@ class VotingQueue:
                 f"the log of {self.name} ends at {batch.head}, but only {state.position} events were read: it has a gap"
             )
 
-    async def _due(self, state: ArenaState) -> bool:
-        """Without requests: fold new events, and return whether an open matchup has expired."""
-        await catch_up(state, self._log_connection)
-        now, horizon = await self._sync_clock()
-        state.settle(now, horizon)
-        return bool(state.due(now, most=1))
-
     async def _sync_clock(self) -> tuple[datetime, int]:
         """Read the database's time, and the log position up to which votes are final."""
         now, horizon = await self._log_connection.clock()
@@ -561,9 +560,6 @@ class VotingQueue:
         if self._heard is None:
             now, _ = await self._reading.clock()
             self._heard = (now, time.monotonic())
-
-    def _must_load(self) -> bool:
-        return self.state is None or self.state.stale
 
     async def _loaded(self, *, hurried: bool) -> ArenaState:
         if self.state is not None and not self.state.stale:

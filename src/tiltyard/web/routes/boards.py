@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tiltyard.arena.boards.archive import read_report_document, read_reports, read_snapshot, read_snapshots
+from tiltyard.arena.boards.archive import read_report_document, read_reports, read_snapshots
 from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.snapshots import board_of
@@ -245,7 +245,7 @@ async def snapshot(
         once = await boards.published(arena.arena, snapshot)
         filtered = await boards.filtered(arena, replace(part, source=once.source), once)
         return send_cacheable(request, arena, filtered.data, filtered.sha256)
-    found = await read_snapshot(registry_of(request).pool, arena, snapshot)
+    found = await boards_of(request).published(arena.arena, snapshot)
     return send_cacheable(request, arena, found.document.encode(), found.sha256, for_ever=True)
 
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from support.browsing import DESKTOP, PHONE, SIZES, Visit, axe, follow, sign_in
+from support.browsing import DESKTOP, PHONE, SIZES, Visit, follow, readable, sign_in
 from support.hostile_text import PAYLOADS
 from support.page_routes import ASKED
 from support.postgres_servers import fresh_database
@@ -70,12 +70,6 @@ def tour(browser, site, request):
     sign_in(opened)
     yield opened
     context.close()
-
-
-def readable(page):
-    assert axe(page) == []
-    assert page.locator("h1").count() == 1
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
 
 
 @pytest.mark.slow

@@ -270,18 +270,6 @@ def test_a_ballot_that_no_page_sends_is_refused(site, ballot):
     assert endings(site.database, matchup) == []
 
 
-def test_a_matchup_is_skipped(site, visit):
-    page = visit(VOTE, js=False).page
-    start(page)
-    matchup = matchup_of(page)
-    bar(page, "Skip").click()
-    expect(stage(page)).to_be_visible()
-    assert matchup_of(page) != matchup
-    assert endings(site.database, matchup) == [(2, None, False, False)]
-    page.goto(page.url.replace(VOTE, f"/matchups/{matchup}"))
-    expect(page.get_by_role("heading", name="Skipped")).to_be_visible()
-
-
 def test_what_is_said_beside_the_vote_is_kept_and_goes_on_with_it(site, visit):
     page = visit(VOTE, js=False).page
     start(page)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support.invited import make_link
-from support.operating import HOSTILE, audited, complain, copied, lines, row, sent, signed, voted_database
+from support.operating import HOSTILE, audited, complain, lines, row, sent, signed, voted_database
 from support.page_routes import ASKED, LINKED, page_routes
 from support.panelled import make_panel
 from support.served import PASSWORD, make_token
@@ -48,20 +48,6 @@ def prepared(server, template):
 
     with voted_database(server, template, said) as name:
         yield name
-
-
-@pytest.fixture
-def running(server, prepared):
-    """A server of the test's own."""
-    with copied(server, prepared) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def seen(server, prepared):
-    """A server for tests that change nothing."""
-    with copied(server, prepared) as found:
-        yield found
 
 
 # Who sees anything

@@ -20,10 +20,7 @@ from tiltyard.arena.operators.second_factor import (
     turn_off_second_factor,
 )
 from tiltyard.errors import BadOption, CodeNeeded, Conflict
-from tiltyard.web.access.access import (
-    access_of,
-    keys_of,
-)
+from tiltyard.web.access.access import access_of, keys_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     operator_page,

@@ -18,10 +18,7 @@ from tiltyard.arena.operators.invitations import (
 )
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
 from tiltyard.foundation.field_definitions import whole_number
-from tiltyard.web.access.access import (
-    access_of,
-    registry_of,
-)
+from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.operator_access import (
     FoundArena,

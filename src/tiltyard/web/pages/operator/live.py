@@ -12,11 +12,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from tiltyard.arena.live.conversation_release import promote_prompts, write_conversations
-from tiltyard.arena.live.live_store import (
-    OVERVIEW_DAYS,
-    LiveOverview,
-    read_live_overview,
-)
+from tiltyard.arena.live.live_store import OVERVIEW_DAYS, LiveOverview, read_live_overview
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.access import keys_of, registry_of
 from tiltyard.web.pages.operator.operator_access import (

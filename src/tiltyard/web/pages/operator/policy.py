@@ -14,11 +14,7 @@ from tiltyard.arena.operators.arena_changes import apply_policy_changes, current
 from tiltyard.core.policy.state.policy import PHASES, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption
-from tiltyard.foundation.field_definitions import (
-    FieldDefinition,
-    definitions,
-    whole_number,
-)
+from tiltyard.foundation.field_definitions import FieldDefinition, definitions, whole_number
 from tiltyard.web.pages.operator.operator_access import (
     FoundArena,
     actor_of,

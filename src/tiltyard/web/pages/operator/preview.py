@@ -16,11 +16,7 @@ from markupsafe import Markup
 from tiltyard.arena.content.arenas import Arena, read_prompt_responses
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import CONVERSATION, read_conversation
-from tiltyard.arena.operators.stages import (
-    AnsweredPrompt,
-    PreviewedResponse,
-    find_answered_prompt,
-)
+from tiltyard.arena.operators.stages import AnsweredPrompt, PreviewedResponse, find_answered_prompt
 from tiltyard.errors import NotFound
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages import paths
@@ -32,12 +28,7 @@ from tiltyard.web.pages.matchup_view import (
     divide_conversations,
     image_address,
 )
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    arena_page,
-    operator_router,
-    pool_of,
-)
+from tiltyard.web.pages.operator.operator_access import FoundArena, arena_page, operator_router, pool_of
 from tiltyard.web.pages.voter_texts import read_voter_texts
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.app_sandbox import PLAIN

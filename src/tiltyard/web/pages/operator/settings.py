@@ -13,10 +13,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
 from tiltyard.errors import InputError
-from tiltyard.foundation.field_definitions import (
-    FieldDefinition,
-    definitions,
-)
+from tiltyard.foundation.field_definitions import FieldDefinition, definitions
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import boards_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,18 +16,9 @@ from support.live_arenas import answers_file
 from support.postgres_servers import fresh_database
 from support.served import PASSWORD, Served, make_operator, make_token, served
 from tiltyard import read_battles
-from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.rating.rater_process import rate_arenas
 from tiltyard.client import AsyncClient, Client
-from tiltyard.errors import (
-    Closed,
-    Conflict,
-    InputError,
-    NoMatchup,
-    NotAllowed,
-    NotFound,
-    UnreadableFile,
-)
+from tiltyard.errors import Closed, Conflict, InputError, NoMatchup, NotAllowed, NotFound, UnreadableFile
 from tiltyard.postgres.connections import connect
 
 
@@ -115,17 +105,6 @@ def test_a_voter_goes_the_whole_way(voter: Client, arena: str):
     assert (recast.winner, recast.ballot) == ("tie", 1)
     assert voter.undo(third.matchup, ballot=1).ballot == 2
     voter.report(third.matchup, "broken", "nothing can be read")
-
-
-def test_nobody_elses_matchup_can_be_had(voter: Client, site: Served, arena: str):
-    matchup = voter.next_matchup(arena).matchup
-    with Client(site.url) as stranger:
-        stranger.next_matchup(arena)
-        for ask in (stranger.undo, stranger.skip, stranger.reveal, lambda one: stranger.vote(one, "tie")):
-            with pytest.raises(NotFound):
-                ask(matchup)
-        with pytest.raises(NotFound):
-            stranger.response(matchup, "a")
 
 
 def test_what_is_not_there_is_named(voter: Client, arena: str):
@@ -256,22 +235,6 @@ def test_tokens_are_made_used_and_revoked(admin: Client, site: Served, arena: st
         judge.me()
 
 
-def test_the_operator_account_is_created_once(site: Served):
-    async def link() -> str:
-        return await Accounts(site.registry.pool).make_operator_link()
-
-    token = site.run(link())
-    with Client(site.url) as client:
-        assert client.claim(token, "Ada", PASSWORD).name == "operator:Ada"
-        client.sign_out()
-        with pytest.raises(NotAllowed):
-            client.me()
-        with pytest.raises(NotAllowed):
-            client.claim(token, "Eve", PASSWORD)
-        with pytest.raises(NotAllowed):
-            client.sign_in("Ada", "not the password")
-
-
 def test_the_house_tells_how_it_is(site: Served):
     with Client(site.url, token=make_token(site.database, "metrics")) as client:
         client.health()
@@ -308,8 +271,3 @@ def test_many_voters_at_once_are_each_their_own(site: Served, arena: str):
         return await asyncio.gather(*(one(number) for number in range(20)))
 
     assert len(set(asyncio.run(many()))) == 20
-
-
-def test_documents_are_what_was_sent(voter: Client, arena: str):
-    document = json.dumps(voter.policy(arena))
-    assert "lane_weights" in document

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from support.browsing import DESKTOP, PHONE, SIZES, follow
+from support.browsing import DESKTOP, PHONE, follow
 from support.served import make_token
 from support.shown_boards import NAMES, served_board
 from support.voted_arenas import rate
@@ -159,16 +159,6 @@ def test_details_open_in_place_by_keyboard(visit, size, js):
     expect(detail).to_be_visible()
     expect(detail).to_contain_text("Legacy Elo")
     expect(detail).to_contain_text("Bradley–Terry, with interval")
-    opened.check()
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_nothing_sticks_out_of_the_page(visit, size):
-    opened = visit("/arenas/arena", size=size, js=False)
-    for query in ("", "?source=both", "?category=maths", "?chart=win-rates", "?chart=history"):
-        opened.page.goto(f"{opened.site}/arenas/arena{query}")
-        width = opened.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
-        assert width[0] <= width[1], query
     opened.check()
 
 

@@ -102,14 +102,6 @@ def test_a_vote_that_can_be_undone_shows_no_name(site):
     assert prompt in mine(client)
 
 
-def test_an_open_matchup_shows_no_name(site):
-    client, _ = voter(site, 0)
-    matchup = client.post("/api/v1/arenas/arena/matchups").json()["matchup"]
-    text = mine(client)
-    assert named(text) == set()
-    assert matchup not in text
-
-
 def test_a_vote_is_named_only_once_its_voter_was_told(site):
     client, matchups = voter(site, 2, reveal=False)
     assert named(mine(client)) == set()
@@ -171,16 +163,3 @@ def test_few_votes_claim_little(visit, site, size):
     page.keyboard.press("Enter")
     assert "Fewer than 30 battles" in page.locator("main").inner_text()
     opened.check()
-
-
-def test_the_page_of_a_closed_arena_is_not_there_for_strangers(site):
-    with connect(site.database) as connection:
-        connection.execute("""UPDATE arenas SET settings = settings || '{"visibility": "closed"}'""")
-    try:
-        site.registry.boards.forget("arena")
-        client = site.client()
-        assert client.get(MINE, headers={"accept": "text/html"}).status_code == 404
-    finally:
-        with connect(site.database) as connection:
-            connection.execute("""UPDATE arenas SET settings = settings || '{"visibility": "open"}'""")
-        site.registry.boards.forget("arena")

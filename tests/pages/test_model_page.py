@@ -10,7 +10,7 @@ import pytest
 from support.browsing import PHONE, SIZES, follow
 from support.live_arenas import answers_file
 from support.postgres_servers import fresh_database
-from support.served import make_token, served
+from support.served import served
 from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.blob_store import BlobStore
@@ -20,7 +20,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.pages import model, paths
+from tiltyard.web.pages import paths
 
 NAMES = [
     "plain",
@@ -337,16 +337,6 @@ def test_the_conservative_score_says_whether_it_orders_the_board(site, arena, sa
     assert f'<abbr title="{said}">' in site.client().get(path_of(arena=arena)).text
 
 
-def test_pages_are_kept_by_their_bytes(monkeypatch):
-    monkeypatch.setattr(model, "_CACHE_BYTES", 100)
-    pages = model.ModelPageCache(None)
-    for k in range(9):
-        pages.keep((str(k % 7),), b"x" * 30)
-    assert [k for k in range(7) if pages.known((str(k),))] == [0, 1, 6]
-    pages.keep(("large",), b"x" * 101)
-    assert (pages.known(("large",)), len(pages._made)) == (None, 3)
-
-
 def test_nothing_tells_what_responses_say(site):
     with connect(site.database) as connection:
         texts = [text for (text,) in connection.execute("SELECT text FROM prompts WHERE arena = 1")]
@@ -358,16 +348,6 @@ def test_nothing_tells_what_responses_say(site):
         assert not any(text in body for text in texts)
         assert not any(sha in body or sha[:12] in body for sha in hashes)
         assert "Answer " not in body
-
-
-def test_a_closed_arena_has_no_model_pages_for_strangers(site):
-    reader = site.client(make_token(site.database, "read", arena="closed", name="reader"))
-    chart = "/arenas/closed/model-charts/expected.svg?model=plain"
-    for where in (path_of(arena="closed"), chart, chart.replace(".svg", ".json")):
-        assert site.client().get(where).status_code == 404
-        answer = reader.get(where)
-        assert answer.status_code == 200
-        assert answer.headers["cache-control"].startswith("private")
 
 
 def test_everything_is_reached_by_keyboard(visit):

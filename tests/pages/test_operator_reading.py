@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
-from support.browsing import DESKTOP, PHONE, SIZES, Visit, follow, sign_in
+from support.browsing import DESKTOP, PHONE, SIZES, Visit, follow, readable, sign_in
 from support.hostile_text import PAYLOADS
 from support.page_routes import ASKED
 from support.postgres_servers import fresh_database
@@ -17,7 +16,6 @@ from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.postgres.connections import open_pool
 
-AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
 BASE = "/operator/arenas/arena"
 SHOWN = (
     *ASKED,
@@ -72,23 +70,6 @@ def tour(browser, site, request):
     sign_in(opened)
     yield opened
     context.close()
-
-
-def grave(page):
-    """What axe finds of weight."""
-    page.add_script_tag(path=AXE)
-    found = page.evaluate("async () => (await axe.run({resultTypes: ['violations']})).violations")
-    return [
-        (one["id"], [node["html"][:200] for node in one["nodes"]][:3])
-        for one in found
-        if one["impact"] in {"serious", "critical"}
-    ]
-
-
-def readable(page):
-    assert grave(page) == []
-    assert page.locator("h1").count() == 1
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
 
 
 @pytest.mark.slow

@@ -133,17 +133,6 @@ def test_the_table_of_a_chart_is_folded_where_there_is_no_room(visit):
     expect(folded.locator("table")).to_be_visible()
 
 
-@pytest.mark.parametrize(("chosen", "ground"), [("light", "rgb(251, 250, 247)"), ("dark", "rgb(20, 23, 26)")])
-def test_a_chosen_theme_wins_over_the_browsers(visit, site, chosen, ground):
-    other = {"light": "dark", "dark": "light"}[chosen]
-    page = visit("/", theme=other).page
-    seen = "getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(seen) != ground
-    page.context.add_cookies([{"name": "tiltyard_theme", "value": chosen, "url": site.url}])
-    page.reload()
-    assert page.evaluate(seen) == ground
-
-
 @pytest.mark.parametrize("size", [PHONE, DESKTOP])
 def test_a_long_title_ends_with_an_ellipsis_at_the_top_of_every_page(visit, size):
     page = visit(BOARD, js=False, size=size).page

@@ -4,7 +4,6 @@ import json
 from urllib.parse import urljoin
 
 import pytest
-from markupsafe import Markup
 from playwright.sync_api import expect
 
 from support.ballots import (
@@ -24,11 +23,9 @@ from support.browsing import SIZES
 from support.postgres_servers import fresh_database
 from support.served import served
 from support.shown_kinds import APP, fill_arena, png, sound
-from tiltyard.web.pages import matchup_view
 
 ARABIC = "الجواب هو Python لأنه بسيط.\n\n- أولاً\n- ثانياً"
 HEBREW = "התשובה היא Python כי היא פשוטה.\n\n1. ראשית\n2. שנית"
-SVG = '<svg xmlns="http://www.w3.org/2000/svg"><script>parent.tripwire()</script></svg>'
 
 
 def rows(kind, responses, **more):
@@ -256,13 +253,3 @@ def test_of_an_endless_response_the_whole_is_a_click_away(visit, js):
     assert answer.text().startswith("<b>so</b> ")
     assert "the end" in answer.text()
     opened.check()
-
-
-def test_what_would_drive_out_the_rest_is_not_kept(monkeypatch):
-    monkeypatch.setattr(matchup_view, "_CACHE_CHARACTERS", 100)
-    render_cache = matchup_view.RenderCache()
-    texts = render_cache._texts
-    for k in range(9):
-        texts.put((k,), Markup("x" * 20), 20)
-    texts.put((9,), Markup("x" * 26), 26)
-    assert [k for k in range(10) if texts.get((k,))] == [4, 5, 6, 7, 8]

@@ -27,7 +27,6 @@ from support.postgres_servers import fresh_database
 from support.served import make_operator, served
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
-from tiltyard.settings.arena_settings import ArenaSettings
 
 
 @pytest.fixture(scope="module")
@@ -201,14 +200,6 @@ def test_what_a_vote_has_brought_is_said_in_one_true_sentence(site):
     assert "goal: 20" in told[2]
 
 
-def test_a_desktop_shows_both_responses_side_by_side(visit):
-    page = visit(VOTE, js=False).page
-    start(page)
-    boxes = [stage(page).locator(f".side-{letter}").bounding_box() for letter in "ab"]
-    assert abs(boxes[0]["width"] - boxes[1]["width"]) < 1
-    assert abs(boxes[0]["height"] - boxes[1]["height"]) < 1
-
-
 @needs_bundle
 def test_a_phone_shows_one_response_at_a_time(visit):
     page = visit(VOTE, size=PHONE).page
@@ -277,18 +268,6 @@ def test_a_ballot_that_no_page_sends_is_refused(site, ballot):
         assert refused.status_code == 422
         assert "text/html" in refused.headers["content-type"]
     assert endings(site.database, matchup) == []
-
-
-def test_a_matchup_is_skipped(site, visit):
-    page = visit(VOTE, js=False).page
-    start(page)
-    matchup = matchup_of(page)
-    bar(page, "Skip").click()
-    expect(stage(page)).to_be_visible()
-    assert matchup_of(page) != matchup
-    assert endings(site.database, matchup) == [(2, None, False, False)]
-    page.goto(page.url.replace(VOTE, f"/matchups/{matchup}"))
-    expect(page.get_by_role("heading", name="Skipped")).to_be_visible()
 
 
 def test_what_is_said_beside_the_vote_is_kept_and_goes_on_with_it(site, visit):
@@ -423,31 +402,9 @@ def test_a_page_says_nothing_that_its_address_puts_into_its_mouth(site):
     assert "you won" not in client.get(f"/matchups/{matchup}", params={"note": "<b>you won</b>"}).text
 
 
-def test_a_closed_arena_has_no_vote_page_for_strangers(database):
-    made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
-    with served(database) as site:
-        client = site.client()
-        for answer in (
-            client.get("/arenas/shut/vote"),
-            client.post("/arenas/shut/vote"),
-            client.post("/arenas/shut/vote/ahead"),
-            client.get("/arenas/none/vote"),
-        ):
-            assert answer.status_code == 404
-
-
 def test_an_arena_with_nothing_to_vote_on_says_so(database):
     made_arena(database, models=1)
     with served(database) as site:
         answer = site.client().post("/arenas/arena/vote", headers={"accept": "text/html"})
         assert answer.status_code == 409
         assert answer.headers["content-type"].startswith("text/html")
-
-
-def test_forms_of_other_sites_are_refused(site):
-    client = site.client()
-    matchup = client.post("/api/v1/arenas/arena/matchups").json()["matchup"]
-    for path in (VOTE, f"/matchups/{matchup}/vote", f"/matchups/{matchup}/reveal"):
-        for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://elsewhere.example"}):
-            assert client.post(path, data={"winner": "tie"}, headers=headers).status_code == 403
-    assert endings(site.database, matchup) == []

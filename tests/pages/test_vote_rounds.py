@@ -292,15 +292,3 @@ def test_a_report_is_sent_without_leaving(site, visit):
     page.locator("main").focus()
     page.keyboard.press("1")
     voted(page, "A is better")
-
-
-def test_a_voter_has_never_more_than_two_matchups_open(site, visit):
-    page = ready(visit).page
-    for _ in range(3):
-        matchup = matchup_of(page)
-        page.keyboard.press("3")
-        voted(page, "Tie")
-        page.keyboard.press("n")
-        gone_on(page, matchup)
-        settled(page)
-        assert len(page.request.get(f"{site.url}/api/v1/arenas/arena/matchups").json()["matchups"]) == 2

@@ -1,7 +1,5 @@
 """Every state of the vote page can be read by everybody: axe finds nothing grave, in both themes and sizes."""
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import expect
 
@@ -19,14 +17,12 @@ from support.ballots import (
     status,
     voted,
 )
-from support.browsing import DESKTOP, SIZES
+from support.browsing import AXE, DESKTOP, SIZES, readable
 from support.postgres_servers import fresh_database
 from support.served import served
 from support.shown_kinds import APP, fill_arena, png, sound
 
-AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
 needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="needs frontend/node_modules: npm ci")
-GRAVE = {"serious", "critical"}
 TEXT = "# A title\n\nSome **text** with `code`, a [link](https://example.org) and\n\n```python\nx = 1\n```\n\n> quoted"
 
 #: One long word that would like to be markup, and to run the other way.
@@ -70,23 +66,6 @@ def site(server, template, tmp_path_factory):
             yield running
 
 
-def check(page):
-    """Nothing grave, one main heading, no sideways scrolling."""
-    if not page.evaluate("'axe' in window"):
-        page.add_script_tag(path=AXE)
-    found = page.evaluate(
-        "async () => (await axe.run({resultTypes: ['violations'], iframes: false})).violations"
-    )
-    told = [
-        (one["id"], [node["html"][:200] for node in one["nodes"]][:3])
-        for one in found
-        if one["impact"] in GRAVE
-    ]
-    assert told == []
-    assert page.locator("h1").count() == 1
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
-
-
 @pytest.mark.slow(but="phone-dark")
 @needs_axe
 @needs_bundle
@@ -94,32 +73,32 @@ def check(page):
 @pytest.mark.parametrize("size", SIZES)
 def test_every_state_can_be_read(visit, size, theme):
     page = visit("/arenas/arena/vote", size=size, theme=theme, check=False, bypass_csp=True).page
-    check(page)
+    readable(page, iframes=False)
     start(page)
     expect(page.locator(".stage-ahead")).to_have_count(1)
-    check(page)
+    readable(page, iframes=False)
     stage(page).get_by_text("Report this matchup").click()
-    check(page)
+    readable(page, iframes=False)
     bar(page, "A is better").click()
     voted(page, "A is better")
     stage(page).get_by_text("Add a comment").click()
     stage(page).get_by_text("concise").click()
-    check(page)
+    readable(page, iframes=False)
     bar(page, "Show the names").click()
     named(page)
-    check(page)
+    readable(page, iframes=False)
     first = matchup_of(page)
     bar(page, "Next").click()
     gone_on(page, first)
     bar(page, "Both bad").click()
     voted(page, "Both bad")
-    check(page)
+    readable(page, iframes=False)
     bar(page, "Undo").click()
     expect(status(page)).to_have_text("Undone. Vote again.")
-    check(page)
+    readable(page, iframes=False)
     page.reload()
     expect(bar(page, "Both bad")).to_be_visible()
-    check(page)
+    readable(page, iframes=False)
 
 
 @needs_bundle
@@ -140,14 +119,14 @@ def test_no_room_is_wasted_and_nothing_stands_askew(visit, size):
     assert stage(page).locator(".result").bounding_box()["x"] == heading["x"]
 
 
-@pytest.mark.slow(but=("phone-image", "phone-audio", "phone-app"))
 @needs_axe
+@pytest.mark.slow(but=("phone-image", "phone-audio", "phone-app"))
 @pytest.mark.parametrize("kind", ["image", "audio", "app"])
 @pytest.mark.parametrize("size", SIZES)
 def test_every_kind_can_be_read(visit, size, kind):
     page = visit(f"/arenas/{kind}/vote", size=size, check=False, bypass_csp=True).page
     start(page)
-    check(page)
+    readable(page, iframes=False)
 
 
 @pytest.mark.parametrize("js", SCRIPTS)

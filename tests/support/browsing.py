@@ -12,7 +12,7 @@ DESKTOP = (1280, 800)
 PHONE = (390, 844)
 #: What axe must not find.
 GRAVE = {"serious", "critical"}
-_AXE = ROOT / "frontend/node_modules/axe-core/axe.min.js"
+AXE = ROOT / "frontend/node_modules/axe-core/axe.min.js"
 SIZES = [pytest.param(DESKTOP, id="desktop"), pytest.param(PHONE, id="phone")]
 
 
@@ -63,12 +63,27 @@ def sign_in(opened: Visit, path: str = "/operator") -> None:
     follow(page.get_by_role("button", name="Sign in"))
 
 
-def axe(page: Page) -> list[tuple[str, str, list[str]]]:
-    """Grave violations on a page: rule, what it is about, where."""
-    page.add_script_tag(path=_AXE)
-    found = page.evaluate("async () => (await axe.run({resultTypes: ['violations']})).violations")
+def axe(page: Page, *, iframes: bool = True) -> list[tuple[str, str, list[str]]]:
+    """Grave violations on a page: rule, what it is about, where. ``iframes``: in its frames as well."""
+    if not page.evaluate("'axe' in window"):
+        page.add_script_tag(path=AXE)
+    found = page.evaluate(
+        "async iframes => (await axe.run({resultTypes: ['violations'], iframes})).violations", iframes
+    )
     return [
         (one["id"], one["help"], [node["html"][:200] for node in one["nodes"]][:3])
         for one in found
         if one["impact"] in GRAVE
     ]
+
+
+def looks_right(page: Page) -> None:
+    """One main heading, and no sideways scrolling."""
+    assert page.locator("h1").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
+
+
+def readable(page: Page, *, iframes: bool = True) -> None:
+    """Everybody can read it: it looks right, and has nothing grave."""
+    assert axe(page, iframes=iframes) == []
+    looks_right(page)

@@ -9,6 +9,7 @@ from fastapi import routing
 from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
 
+from support.operating import copied, voted_database
 from support.postgres_servers import fresh_database
 from support.served import Served, served
 from tiltyard.arena import accounts
@@ -84,3 +85,24 @@ def shared(server: str, template: str) -> Iterator[Served]:
         made_arena(database)
         with served(database) as running:
             yield running
+
+
+@pytest.fixture(scope="module")
+def prepared(server: str, template: str) -> Iterator[str]:
+    """The name of a database with a voted arena and an operator, to be copied."""
+    with voted_database(server, template) as name:
+        yield name
+
+
+@pytest.fixture
+def running(server: str, prepared: str) -> Iterator[Served]:
+    """A server of the test's own, over a copy of that database."""
+    with copied(server, prepared) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def seen(server: str, prepared: str) -> Iterator[Served]:
+    """Another one, for tests that change nothing."""
+    with copied(server, prepared) as found:
+        yield found

@@ -16,7 +16,6 @@ from support.served import make_token, served
 from support.shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.postgres.connections import connect
-from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages import paths
 
 HEADINGS = [
@@ -212,21 +211,6 @@ def test_hostile_names_are_text_everywhere(server, template, tmp_path):
                 assert svg.status_code == 200
                 assert "<script" not in svg.text
                 assert "<img" not in svg.text
-
-
-def test_a_closed_arena_has_no_page_for_strangers(server, template, tmp_path):
-    with fresh_database(server, template) as database:
-        made_arena(database, 3, 3, settings=ArenaSettings(visibility="closed"))
-        rate(database)
-        with served(database, folder=tmp_path) as running:
-            reader = running.client(make_token(database, "read"))
-            paths = ("", "/board.csv", "/charts/ratings.svg")
-            for path in paths:
-                assert running.client().get(f"/arenas/arena{path}", headers=PAGE).status_code == 404
-                answer = reader.get(f"/arenas/arena{path}", headers=PAGE)
-                assert answer.status_code == 200
-                assert answer.headers["cache-control"].startswith("private")
-                assert "Cookie" in answer.headers["vary"]
 
 
 def test_a_title_that_would_turn_round_is_spelled_out(server, template, tmp_path):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from support.operating import copied, signed, voted_database
+from support.operating import signed, voted_database
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.operators import voters as flagged_voters
 from tiltyard.arena.operators.voters import FlaggedGroup, SessionFlag
@@ -42,12 +42,6 @@ def changed(database):
 def prepared(server, template):
     with voted_database(server, template, changed) as name:
         yield name
-
-
-@pytest.fixture
-def running(server, prepared):
-    with copied(server, prepared) as found:
-        yield found
 
 
 def text_of(page):

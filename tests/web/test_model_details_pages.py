@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from support.operating import HOSTILE, audited, copied, located, signed, voted_database
+from support.operating import HOSTILE, audited, located, signed
 from support.shown_boards import PAGE
 from tiltyard.web.pages.board_data import BoardPageCache
 
@@ -14,18 +14,6 @@ FORM = {
     "model": "model-1", "maker": "Orchard", "family": "plum", "licence": "MIT", "link": "https://example.org/m",
     "open_weights": "yes", "input_usd": "0.15", "output_usd": "",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def prepared(server, template):
-    with voted_database(server, template) as name:
-        yield name
-
-
-@pytest.fixture
-def running(server, prepared):
-    with copied(server, prepared) as found:
-        yield found
 
 
 def test_details_are_edited_shown_and_audited_with_before_and_after(running):
@@ -99,13 +87,3 @@ def test_a_published_board_does_not_change_with_what_is_said_later(running):
     before = reader.get(f"/arenas/arena/boards/{sha256}", headers=PAGE).content
     client.post(f"{MODELS}/details", data=FORM)
     assert reader.get(f"/arenas/arena/boards/{sha256}", headers=PAGE).content == before
-
-
-def test_strangers_change_nothing(running):
-    stranger = running.client()
-    for path in ("details", "details-file"):
-        answer = stranger.post(
-            f"{MODELS}/{path}", data=FORM, files={"file": ("m.csv", b"model\n", "text/csv")}
-        )
-        assert answer.status_code in {303, 401, 403}
-    assert "Orchard" not in stranger.get("/arenas/arena", headers=PAGE).text

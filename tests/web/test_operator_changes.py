@@ -10,43 +10,17 @@ from support.operating import (
     HOSTILE,
     announced,
     audited,
-    copied,
     lines,
     located,
     row,
     sent,
     signed,
-    voted_database,
 )
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
-from tiltyard.web.edge.middleware import (
-    MAX_BODY_BYTES,
-    MAX_UPLOAD_FORM_BYTES,
-)
+from tiltyard.web.edge.middleware import MAX_BODY_BYTES, MAX_UPLOAD_FORM_BYTES
 from tiltyard.web.pages.operator.policy import constants, read_constants
-
-
-@pytest.fixture(scope="module")
-def prepared(server, template):
-    with voted_database(server, template) as name:
-        yield name
-
-
-@pytest.fixture
-def running(server, prepared):
-    """A server of the test's own."""
-    with copied(server, prepared) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def seen(server, prepared):
-    """A server for tests that change nothing."""
-    with copied(server, prepared) as found:
-        yield found
-
 
 # Arenas, models, prompts
 

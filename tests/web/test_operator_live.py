@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from support.operating import audited, copied, located, signed, voted_database
+from support.operating import audited, copied, located, signed
 from support.voted_arenas import rate
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
@@ -53,12 +53,6 @@ def lay_calls(url):
         connection.execute(
             "INSERT INTO live_spending SELECT arena, 0, day, sum(coalesce(cost, reserve)) FROM live_calls GROUP BY 1, 3"
         )
-
-
-@pytest.fixture(scope="module")
-def prepared(server, template):
-    with voted_database(server, template) as name:
-        yield name
 
 
 @pytest.fixture

@@ -9,11 +9,7 @@ import pytest
 
 from support.operating import HOSTILE, copied, signed, voted_database
 from support.served import make_token
-from tiltyard.arena.operators.exclusions import (
-    VoteSelection,
-    exclude,
-    restore,
-)
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude, restore
 from tiltyard.postgres.connections import connect, open_pool
 
 BASE = "/operator/arenas/arena"

@@ -129,23 +129,6 @@ def test_an_operators_token_is_no_bearer_token(site):
     assert site.client().get("/api/v1/me", headers={"authorization": "Basic QTpC"}).status_code == 401
 
 
-def test_too_many_guesses_at_once_are_turned_away(site):
-    access = site.context.access
-    access.actors.sign_in_throttle._most, access.actors.sign_in_throttle._seconds = 2, 0.3
-
-    async def guessing():
-        return await asyncio.gather(*(guess() for _ in range(6)))
-
-    async def guess():
-        try:
-            async with access.actors.sign_in_throttle.sign_in_attempt("192.0.2.1"):
-                await access.accounts.sign_in("Ada", "wrong")
-        except Exception as error:
-            return type(error).__name__
-
-    assert sorted(site.run(guessing())) == ["Busy"] * 4 + ["NotAllowed"] * 2
-
-
 def test_the_page_of_an_invitation_says_to_what(site):
     async def inviting(role, arena):
         async with open_pool(site.database, most=1) as pool:

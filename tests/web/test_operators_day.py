@@ -11,7 +11,6 @@ from support.operating import (
     HOSTILE,
     audited,
     complain,
-    copied,
     lines,
     located,
     row,
@@ -30,12 +29,6 @@ ARENA = "/operator/arenas/arena"
 def prepared(server, template):
     with voted_database(server, template, complain) as name:
         yield name
-
-
-@pytest.fixture
-def running(server, prepared):
-    with copied(server, prepared) as found:
-        yield found
 
 
 def drafted(client, *rows, name="poems"):

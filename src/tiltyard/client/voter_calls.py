@@ -94,10 +94,12 @@ class VoterCalls:
         person's vote each response (``a``, ``b``) was first on screen. Who ``recognized`` a model by its response says
         so: such a vote is not rated.
         """
+        if shown is not None and shown.keys() != {"a", "b"}:
+            raise BadOption(f"shown has the seconds of a and b, not of {', '.join(shown) or 'neither'}")
         request = VoteRequest(
             winner=cast("Winner", winner),
             ballot=ballot,
-            shown=None if shown is None else _times(shown),
+            shown=None if shown is None else ShownTimes(a=shown["a"], b=shown["b"]),
             reveal=reveal,
             recognized=recognized,
             label=cast("Label | None", label),
@@ -188,12 +190,6 @@ class VoterCalls:
         """The verdict on one turn, in an arena that asks for it: ``model_a``, ``model_b``, ``tie`` or ``both_bad``."""
         body = body_of(TurnVoteRequest(turn=turn, winner=cast("TurnWinner", winner)))
         return Call("POST", api_path("live", matchup, "turn-vote"), read_value(ShownBattle), body=body)
-
-
-def _times(shown: Mapping[str, float]) -> ShownTimes:
-    if shown.keys() != {"a", "b"}:
-        raise BadOption(f"shown has the seconds of a and b, not of {', '.join(shown) or 'neither'}")
-    return ShownTimes(a=shown["a"], b=shown["b"])
 
 
 def _read_frame(line: bytes) -> ShownFrame | None:

@@ -150,6 +150,16 @@ class TestRefusals:
         assert asked == ["x"]
 
 
+def test_admin_covers_all_but_judging_and_a_limit_is_a_limit():
+    admin = Actor("token:x", frozenset({"admin"}), grants=ALL_RIGHTS)
+    assert all(admin.may(scope) for scope in ("read", "import", "admin", "metrics"))
+    assert not admin.may("judge")
+    limited = Actor("token:x", frozenset({"admin"}), "arena", grants=ALL_RIGHTS)
+    assert limited.may("read", "arena")
+    assert not limited.may("read", "shut")
+    assert not limited.may("read")
+
+
 class TestSignIn:
     @pytest.mark.parametrize(
         ("method", "path", "query", "led"),

@@ -266,15 +266,6 @@ def test_a_page_of_another_site_can_do_nothing(site):
     assert made.status_code == 201
 
 
-def test_with_a_base_url_only_its_pages_are_ours(database):
-    made_arena(database, settings=ArenaSettings(gate="none"))
-    with served(database, settings=ServingSettings(base_url="https://arena.example.org")) as site:
-        client = site.client()
-        assert client.post(ASK, headers={"origin": "https://arena.example.org"}).status_code == 201
-        assert client.post(ASK, headers={"origin": site.url}).status_code == 403
-        assert client.get(ASK, headers={"host": "elsewhere.example"}).status_code == 200
-
-
 def test_without_a_base_url_other_names_do_not_lead_here(shared):
     client = shared.client()
     for host, status in (

@@ -31,7 +31,6 @@ from tiltyard.web.access.cookies import VOTER_COOKIE_LIFETIME, Cookies, SkillCoo
 from tiltyard.web.access.identities import Identities
 from tiltyard.web.access.rate_limits import VoterLimits, client_address, entry_throttle, sign_in_throttle
 from tiltyard.web.access.voters import EntryGrants, VoterGate, VoterSessions
-from tiltyard.wire.operators import Token
 
 if TYPE_CHECKING:
     from tiltyard.arena.operators.service_status import ServiceStatusReader
@@ -107,7 +106,11 @@ class Access:
         if queue is not None:
             await self._check_may_vote(request, actor, queue)
         if actor is not None and actor.token is not None and "judge" in actor.scopes:
-            return await self._judge(actor.token)
+            key = str(actor.token.api_token)
+            judge = self._judges.get(key)
+            if judge is None:
+                judge = self._judges.put(key, Voter(await self.accounts.judge_session(actor.token), JUDGE))
+            return judge
         if entry == "sign-in":
             person = await self.entry.person(request)
             if person is not None:
@@ -140,14 +143,9 @@ class Access:
             raise NotFound("no such arena; see the list of arenas")
         if not await self.entry.admit(request, queue.arena, queue.settings):
             raise await self.entry.refusal(request, queue.name, queue.settings)
-        if actor is not None:
-            self._require_voting_scope(actor, queue.name)
-
-    @staticmethod
-    def _require_voting_scope(actor: Actor, arena: str) -> None:
-        """A program must have been given the scope; an operator without a role in the arena votes like anybody."""
-        if actor.session is None:
-            actor.require("judge" if "judge" in actor.scopes else "read", arena)
+        # A program must have been given the scope; an operator without a role in the arena votes like anybody.
+        if actor is not None and actor.session is None:
+            actor.require("judge" if "judge" in actor.scopes else "read", queue.name)
 
     def quota(self, kind: QuotaKind, arena: int) -> AbstractAsyncContextManager[None]:
         """For what is kept of an arena, inside this block; `Busy` if it is too much within an hour."""
@@ -169,14 +167,6 @@ class Access:
             payer = f"network {arena} {client_address(request)}"
         digest = await self._network_keys.hash_of(self.accounts.pool, payer)
         return replace(voter, payers=(session_number_from(digest),))
-
-    async def _judge(self, token: Token) -> Voter:
-        key = str(token.api_token)
-        known = self._judges.get(key)
-        if known is None:
-            known = Voter(await self.accounts.judge_session(token), JUDGE)
-            self._judges.put(key, known)
-        return known
 
 
 Shared = TypeVar("Shared")

@@ -143,8 +143,7 @@ class Actors:
 
     def operator_token(self, request: HTTPConnection) -> str | None:
         """The token in an operator's cookie, if its signature is valid."""
-        cookie = self._cookies.read(request, OPERATOR_COOKIE)
-        return None if cookie is None else self._cookies.unseal(OPERATOR_COOKIE, cookie)
+        return self._cookies.token(request, OPERATOR_COOKIE)
 
     def attempt_sign_in(self, request: Request) -> AbstractAsyncContextManager[None]:
         """For an operator's attempt to sign in, which is made inside this block; a failed one must raise `NotAllowed`."""

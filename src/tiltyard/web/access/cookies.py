@@ -117,6 +117,11 @@ class Cookies:
         """The raw value of a cookie."""
         return read_cookie(request, self._prefix + name)
 
+    def token(self, request: HTTPConnection, name: str) -> str | None:
+        """The token in a cookie of the request; ``None`` without a valid one."""
+        cookie = self.read(request, name)
+        return None if cookie is None else self.unseal(name, cookie)
+
     def header(self, name: str, token: str, life: timedelta) -> str:
         """The ``Set-Cookie`` header that sets a token."""
         return self._text(name, self.seal(name, token), int(life.total_seconds()))
@@ -150,7 +155,6 @@ def read_cookie(request: HTTPConnection, name: str) -> str | None:
     return None
 
 
-_LIFETIME = timedelta(days=400)
 #: Values of one kind that can be declared, and characters of the cookie: browsers keep 4,096 bytes of one.
 _VALUE_LIMIT = 200
 _COOKIE_CHARACTERS = 3_000
@@ -174,7 +178,7 @@ class SkillCookies:
         value = urlencode({"l": declared.languages, "c": declared.categories}, doseq=True) or "all"
         if len(value) > _COOKIE_CHARACTERS:
             raise BadOption("these are too many languages and categories to keep; choose fewer, or all")
-        return self._cookies.plain_header(self._name(arena), value, _LIFETIME)
+        return self._cookies.plain_header(self._name(arena), value, VOTER_COOKIE_LIFETIME)
 
     def clear_header(self, arena: int) -> str:
         """The ``Set-Cookie`` header that deletes a declaration."""

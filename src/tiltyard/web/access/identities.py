@@ -61,12 +61,15 @@ class Identities:
         named = self._gateway.identity(request)
         if named is not None:
             return await self._people.meet(named)
-        token = self._token(request)
+        token = self._cookies.token(request, self._cookie)
         return None if token is None else await self._people.signed_in(token)
 
     def recognizes(self, request: HTTPConnection) -> bool:
         """Whether the request has the cookie of a sign-in that we signed, or a gateway names who it is."""
-        return self._gateway.identity(request) is not None or self._token(request) is not None
+        return (
+            self._gateway.identity(request) is not None
+            or self._cookies.token(request, self._cookie) is not None
+        )
 
     def gateway_identity(self, request: HTTPConnection) -> PersonIdentity | None:
         """What a gateway says of whom this request comes from."""
@@ -83,14 +86,10 @@ class Identities:
 
     async def sign_out(self, request: HTTPConnection) -> str:
         """End the sign-in of this browser; return the ``Set-Cookie`` header."""
-        token = self._token(request)
+        token = self._cookies.token(request, self._cookie)
         if token is not None:
             await self._people.sign_out(token)
         return self._cookies.clear_header(self._cookie)
-
-    def _token(self, request: HTTPConnection) -> str | None:
-        cookie = self._cookies.read(request, self._cookie)
-        return None if cookie is None else self._cookies.unseal(self._cookie, cookie)
 
 
 #: Keys in a request's scope: the address at the other end of the socket, and the identity that was read from headers.
@@ -221,7 +220,11 @@ class SignInAttempts:
             return None
         if not 0 <= time.time() - int(issued) < ATTEMPT_LIFETIME.total_seconds():
             return None
-        return SignInAttempt(self._asked(kept, redirect_uri), _path(path))
+        try:
+            wanted = base64.urlsafe_b64decode(path).decode() or "/"
+        except (ValueError, binascii.Error):
+            wanted = "/"
+        return SignInAttempt(self._asked(kept, redirect_uri), wanted)
 
     def clear_header(self) -> str:
         """The ``Set-Cookie`` header that ends the attempt."""
@@ -235,10 +238,3 @@ class SignInAttempts:
     def _derived(self, what: str, state: str) -> str:
         digest = self._keys.sign(f"{what} of a sign-in", state.encode())
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
-
-
-def _path(encoded: str) -> str:
-    try:
-        return base64.urlsafe_b64decode(encoded).decode() or "/"
-    except (ValueError, binascii.Error):
-        return "/"

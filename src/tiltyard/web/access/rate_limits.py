@@ -125,7 +125,9 @@ class SignInThrottle:
         line.length += 1
         try:
             async with line.turn:
-                await self._count(address)
+                # Counted as a wrong one, until it proves right.
+                if self._wrong is not None and self._shared is not None:
+                    await self._shared.admit(self._wrong, address)
                 try:
                     async with self._checking_known if known else self._checking:
                         yield
@@ -138,11 +140,6 @@ class SignInThrottle:
             line.length -= 1
             if not line.length:
                 del self._lines[address]
-
-    async def _count(self, address: str) -> None:
-        """Count an attempt as a wrong one, until it proves right; `Busy` after too many."""
-        if self._wrong is not None and self._shared is not None:
-            await self._shared.admit(self._wrong, address)
 
 
 def sign_in_throttle(shared: SharedLimits | None) -> SignInThrottle:

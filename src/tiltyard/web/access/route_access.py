@@ -55,11 +55,6 @@ class ScopeCheck:
         return actor
 
 
-def require_scope(scope: Scope) -> ScopeCheck:
-    """A dependency that requires this scope, and the role that the table of routes names."""
-    return ScopeCheck(scope)
-
-
 async def authorize(request: Request, actor: Actor, scope: Scope, need: RouteNeed) -> None:
     """Raise unless the actor has the scope and the role that a route needs; the message names who can grant it."""
     if need.where == "own":

@@ -24,10 +24,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import NotAdmitted, ProofNeeded
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.foundation.telemetry import (
-    GATE_RESULTS,
-    SESSIONS,
-)
+from tiltyard.foundation.telemetry import GATE_RESULTS, SESSIONS
 from tiltyard.web.access.cookies import (
     ENTRY_COOKIE_LIFETIME,
     VOTER_COOKIE,
@@ -99,9 +96,7 @@ class EntryGrants:
 
     def grant(self, request: HTTPConnection, arena: int) -> EntryGrant | None:
         """What this browser was let in by, if its cookie is genuine. It may have been revoked since."""
-        name = entry_cookie(self._shard, arena)
-        cookie = self._cookies.read(request, name)
-        token = None if cookie is None else self._cookies.unseal(name, cookie)
+        token = self._cookies.token(request, entry_cookie(self._shard, arena))
         return None if token is None else read_entry_token(token, time.time())
 
     async def person(self, request: HTTPConnection) -> Person | None:
@@ -134,9 +129,9 @@ class VoterSessions:
     def find(self, request: HTTPConnection) -> tuple[Voter, GateResult] | None:
         """The voter and what came of the gate, if the cookie's signature is valid. It may have been revoked."""
         cookie = self._cookies.read(request, VOTER_COOKIE)
-        return None if cookie is None else self._known.get(cookie) or self._verified(cookie)
-
-    def _verified(self, cookie: str) -> tuple[Voter, GateResult] | None:
+        known = None if cookie is None else self._known.get(cookie)
+        if cookie is None or known is not None:
+            return known
         token = self._cookies.unseal(VOTER_COOKIE, cookie)
         found = None if token is None else read_voter_token(token, time.time())
         return None if found is None else self._known.put(cookie, (Voter(found[0], HUMAN), found[1]))

@@ -7,7 +7,7 @@ response; `FastRouter` finds it without searching all routes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, is_dataclass
 from inspect import signature
 from typing import Any, get_type_hints
@@ -38,8 +38,11 @@ class FastRoute(APIRoute):
 
     def get_route_handler(self) -> Handler:
         endpoint = self.endpoint
-        body, record = _body_of(get_type_hints(endpoint))
-        reader = None if record is None else reader_of(record)
+        body: str | None = None
+        reader: TypeAdapter[Any] | None = None
+        for name, hint in get_type_hints(endpoint).items():
+            if name != "return" and isinstance(hint, type) and is_dataclass(hint):
+                body, reader = name, reader_of(hint)
         path = [name for name in signature(endpoint).parameters if name not in {"request", body}]
 
         async def handle(request: Request) -> Response:
@@ -75,16 +78,16 @@ class FastRouter:
         #: By method and last part of the path.
         self._ways: dict[tuple[str, str], _PathPattern] = {}
         for route in routes:
-            if isinstance(route, FastRoute):
-                self._add(route)
-
-    def _add(self, route: FastRoute) -> None:
-        before, _, rest = route.path.partition("{")
-        name, _, after = rest.partition("}")
-        way = _PathPattern(before, name, after, route.get_route_handler(), route.endpoint)
-        for method in route.methods or ():
-            known = self._ways.setdefault((method, after.rpartition("/")[2]), way)
-            assert known is way, f"{route.path} cannot be distinguished from {known.before}{{}}{known.after}"
+            if not isinstance(route, FastRoute):
+                continue
+            before, _, rest = route.path.partition("{")
+            name, _, after = rest.partition("}")
+            way = _PathPattern(before, name, after, route.get_route_handler(), route.endpoint)
+            for method in route.methods or ():
+                known = self._ways.setdefault((method, after.rpartition("/")[2]), way)
+                assert known is way, (
+                    f"{route.path} cannot be distinguished from {known.before}{{}}{known.after}"
+                )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -110,14 +113,6 @@ class FastRouter:
         except ClientDisconnect:
             return
         await answer(scope, receive, send)
-
-
-def _body_of(hints: Mapping[str, object]) -> tuple[str | None, type[object] | None]:
-    """The name and type of the body parameter, which is a dataclass."""
-    for name, hint in hints.items():
-        if name != "return" and isinstance(hint, type) and is_dataclass(hint):
-            return name, hint
-    return None, None
 
 
 async def _read(request: Request, reader: TypeAdapter[object]) -> object:

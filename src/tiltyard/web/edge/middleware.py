@@ -18,10 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiltyard.arena.content.upload_review import MAX_UPLOAD_BYTES
-from tiltyard.foundation.telemetry import (
-    describe_span,
-    span,
-)
+from tiltyard.foundation.telemetry import describe_span, span
 from tiltyard.settings.serving_settings import ServingSettings, is_loopback
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.access.rate_limits import client_network

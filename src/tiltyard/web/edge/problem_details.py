@@ -131,7 +131,11 @@ def problem(
 def problem_for_error(error: TiltyardError) -> Response:
     """The response for one of our own errors."""
     if isinstance(error, StoreFault) and not isinstance(error, Crowded):
-        return _unavailable(error)
+        response = problem(
+            503, "The database is not available. Try again in a moment.", headers={"Retry-After": "1"}
+        )
+        log_failure("unavailable", error, _instance(response))
+        return response
     if isinstance(error, NotAdmitted):
         private = {} if error.arena is None else {"arena": error.arena}
         return problem(
@@ -155,14 +159,6 @@ def _headers(error: TiltyardError, status: int) -> dict[str, str] | None:
     if isinstance(error, Crowded):
         return {"Retry-After": "1"}
     return {"WWW-Authenticate": 'Bearer realm="tiltyard"'} if status == 401 else None
-
-
-def _unavailable(error: StoreFault) -> Response:
-    response = problem(
-        503, "The database is not available. Try again in a moment.", headers={"Retry-After": "1"}
-    )
-    log_failure("unavailable", error, _instance(response))
-    return response
 
 
 def problem_for_unexpected(error: BaseException) -> Response:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -80,16 +78,14 @@ async def _sent(request: Request, arena: Arena, material: BoardPageData) -> Resp
     found = kept.made.get(key)
     if found is None:
         async with kept.making:
-            found = kept.made.get(key)
-            if found is None:
-                html = (await asyncio.to_thread(_rendered, request, material, chart)).encode()
-                found = kept.made.put(key, (html, sha256(html).hexdigest()), len(html))
+            found = await kept.rendered(key, lambda: _rendered(request, material, chart).encode())
     return send_page(request, arena, *found)
 
 
 def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> str:
     """Render the page."""
     query, first = material.query, material.first
+    cross = (first.filtered or first.document).cross_check
     path = paths.board(material.arena.name)
     if material.permanent:
         path = paths.snapshot(material.arena.name, first.snapshot.sha256)
@@ -109,7 +105,7 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
         "facts": material.facts,
         "files": download_links(material),
         "here": query.address(path),
-        "level": _level(first),
+        "level": None if cross is None else cross.level,
         "findings": [(board.document.source, one) for board in material.boards for one in _findings(board)],
         "judged": material.judged,
         "languages": [(one, one) for one in material.facts.languages],
@@ -142,12 +138,6 @@ def _findings(board: SourceBoard) -> tuple[Finding, ...]:
     cross = board.document.cross_check
     fit = () if cross is None else cross.findings
     return (*board.document.findings, *fit)
-
-
-def _level(board: SourceBoard) -> float | None:
-    """The confidence level of the intervals that are drawn."""
-    cross = (board.filtered or board.document).cross_check
-    return None if cross is None else cross.level
 
 
 def _rows(request: Request, material: BoardPageData, view: BoardView) -> dict[str, Markup]:
@@ -227,11 +217,9 @@ async def board_file(
     once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
     material, kept = await gather_board_page(request, arena, query, once), board_page_cache_of(request)
     key = ("file", format, material.key())
-    found = kept.made.get(key)
-    if found is None:
-        views = [kept.view(board) for board in material.boards]
-        data = await asyncio.to_thread(_written, material, views, format)
-        found = kept.made.put(key, (data, sha256(data).hexdigest()), len(data))
+    found = await kept.rendered(
+        key, lambda: _written(material, [kept.view(board) for board in material.boards], format)
+    )
     return send_file(request, arena, found, _TYPES[format], name=f"{arena.name}-board.{format}")
 
 
@@ -247,7 +235,13 @@ def download_rows(
 ) -> tuple[Mapping[str, type], list[dict[str, object]]]:
     """Columns with their types, and rows; of one board, or of two side by side."""
     if len(views) == 1:
-        return COLUMNS, [_row(line) for line in filter_and_sort(views[0].lines, query)]
+        return COLUMNS, [
+            {
+                name: _state(line) if name == "state" else getattr(line, _FIELDS.get(name, name))
+                for name in COLUMNS
+            }
+            for line in filter_and_sort(views[0].lines, query)
+        ]
     human, judge = views
     rows = []
     for pair in compare_sources(human.lines, judge.lines, query):
@@ -256,42 +250,29 @@ def download_rows(
             for who, line in (("human", pair.human), ("judge", pair.judge))
             for name in _OF_EACH
         }
-        apart = {"ranks_apart": pair.apart, "ranges_apart": _yes(said=pair.beyond)}
+        apart = {"ranks_apart": pair.apart, "ranges_apart": "yes" if pair.beyond else "no"}
         rows.append({"model": pair.model, "state": _state(pair.known), **of_each, **apart})
     return COMPARISON_COLUMNS, rows
-
-
-def _row(line: BoardLine) -> dict[str, object]:
-    own = {"state": _state(line)}
-    return {name: own[name] if name in own else getattr(line, _FIELDS.get(name, name)) for name in COLUMNS}
 
 
 def _state(line: BoardLine) -> str:
     return "retired" if line.retired else "enabled"
 
 
-def _yes(*, said: bool) -> str:
-    return "yes" if said else "no"
-
-
 def _written(material: BoardPageData, views: Sequence[BoardView], format: Format) -> bytes:
     columns, rows = download_rows(views, material.query)
     if format == "csv":
-        return _csv(list(columns), rows)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue().encode()
     if format == "json":
         return _json(material, views, list(columns), rows)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "board.parquet"
         write_row_table(path, columns, rows)
         return path.read_bytes()
-
-
-def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
 
 
 def _json(

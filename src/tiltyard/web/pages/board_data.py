@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256 as hashed
@@ -31,18 +31,14 @@ from tiltyard.arena.log.votes import UnratedVotes
 from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import Crowded, NotFound
-from tiltyard.foundation.caches import (
-    BoundedCache,
-    BoundedQueue,
-    SingleFlight,
-)
+from tiltyard.foundation.caches import BoundedCache, BoundedQueue, SingleFlight
 from tiltyard.report.arena_charts import ChartContent
 from tiltyard.web.access.access import context_of, registry_of
 from tiltyard.web.access.route_access import boards_of, send_cacheable
 from tiltyard.web.assets import accepts_gzip
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardView, full_view
-from tiltyard.web.pages.layout import gzip_bytes
+from tiltyard.web.pages.layout import gzip_bytes, localization_of, pages_of, send_page, theme_of
 
 _DETAILS_CACHE_SECONDS = 5.0
 #: So long a page waits for effects that are being computed.
@@ -211,6 +207,14 @@ class BoardPageCache:
         found = self.made.get(key)
         return await self._drawn(key, make) if found is None else found
 
+    async def rendered(self, key: Hashable, render: Callable[[], bytes]) -> tuple[bytes, str]:
+        """A page or a file with its ETag, cached; ``render`` runs in a thread."""
+        found = self.made.get(key)
+        if found is None:
+            data = await asyncio.to_thread(render)
+            found = self.made.put(key, (data, hashed(data).hexdigest()), len(data))
+        return found
+
     def filtered_board(self, sha256: str, written: bytes) -> FilteredBoard:
         """A filtered board, parsed once and cached."""
         found = self.filtered.get(sha256)
@@ -220,6 +224,24 @@ class BoardPageCache:
 def board_page_cache_of(request: Request) -> BoardPageCache:
     """The board page caches of this process."""
     return context_of(request).shared(BoardPageCache, BoardPageCache)
+
+
+async def send_view(
+    request: Request,
+    material: BoardPageData,
+    template: str,
+    key: Hashable,
+    read: Callable[[BoardPageCache], Mapping[str, object]],
+) -> Response:
+    """Send a view of an arena's models, cached by key, language and theme; ``read`` makes the values of the template."""
+    kept, arena = board_page_cache_of(request), material.arena
+
+    def render() -> bytes:
+        values = {"active": "board", "arena": arena, "board_views": material.facts.views, **read(kept)}
+        return pages_of(request).render(template, request, **values).encode()
+
+    look = (localization_of(request).language, theme_of(request))
+    return send_page(request, arena, *await kept.rendered((template, look, key), render))
 
 
 def send_file(
@@ -327,12 +349,6 @@ async def _citation(request: Request, snapshot: Snapshot) -> Citation:
     return Citation(found[0], amended)
 
 
-def _waits_until(arena: Arena, unrated: UnratedVotes) -> datetime | None:
-    # Where votes wait by default, the address is a public one.
-    hours = arena.settings.ageing(on_public_address=True)
-    return None if unrated.waiting_since is None else unrated.waiting_since + timedelta(hours=hours)
-
-
 async def _facts(request: Request, arena: Arena, board: SourceBoard) -> SnapshotFacts:
     kept, boards, snapshot = board_page_cache_of(request), boards_of(request), board.snapshot
     found = kept.facts.get(snapshot.sha256)
@@ -343,10 +359,12 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
         excluded = await boards.excluded(snapshot)
         unrated = await boards.unrated(snapshot)
         used, styled = await read_known_details(registry_of(request).pool, arena.arena)
+        # Where votes wait by default, the address is a public one.
+        since = unrated.waiting_since
         facts = SnapshotFacts(
             excluded,
             unrated,
-            _waits_until(arena, unrated),
+            since and since + timedelta(hours=arena.settings.ageing(on_public_address=True)),
             held,
             tuple(categories),
             tuple(languages),

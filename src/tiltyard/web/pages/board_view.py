@@ -424,7 +424,8 @@ def _published(row: ArenaRow, order: Kind, cross: CrossCheckRow | None, ranked: 
         model=row.model,
         badge=None if row.badge is None else row.badge.value,
         retired=not row.enabled,
-        above_next=_widest(row.settled),
+        # Who is settled for prompts like these is settled for these as well.
+        above_next=LIKE_THESE if LIKE_THESE in row.settled else next(iter(row.settled), None),
         place=claimed_place(row, ranked),
         kind=order,
         score=row.score(order),
@@ -446,8 +447,3 @@ def _published(row: ArenaRow, order: Kind, cross: CrossCheckRow | None, ranked: 
         row=row,
         cross=cross,
     )
-
-
-def _widest(scopes: Sequence[Scope]) -> Scope | None:
-    """The scope to name: who is settled for prompts like these is settled for these as well."""
-    return LIKE_THESE if LIKE_THESE in scopes else next(iter(scopes), None)

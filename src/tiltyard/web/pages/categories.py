@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.errors import NotFound
 from tiltyard.web.access.route_access import ReadableArena
-from tiltyard.web.pages.board_data import SourceBoard, board_page_cache_of, gather_board_page
+from tiltyard.web.pages.board_data import BoardPageCache, SourceBoard, gather_board_page, send_view
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardLine, BoardView, Headline
-from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.model import SourceWord
 
 router = APIRouter(include_in_schema=False)
@@ -65,26 +62,14 @@ async def categories_page(arena: ReadableArena, request: Request, source: Source
     shown = categories[:_SHOWN_CATEGORY_LIMIT]
     queries = [BoardQuery(source=source, category=category) for category in shown]
     boards = [whole.first, *[(await gather_board_page(request, arena, query)).first for query in queries]]
-    kept = board_page_cache_of(request)
-    look = (localization_of(request).language, theme_of(request))
-    key = ("categories", look, arena.name, arena.title, len(categories), *(board.sha256 for board in boards))
-    found = kept.made.get(key)
-    if found is None:
+
+    def read(kept: BoardPageCache) -> dict[str, object]:
         views = [kept.view(board) for board in boards]
         matrix = make_matrix([None, *shown], boards, views, left_out=len(categories) - len(shown))
-        html = await asyncio.to_thread(
-            pages_of(request).render,
-            "board/categories.html",
-            request,
-            active="board",
-            arena=arena,
-            board_views=whole.facts.views,
-            document=whole.first.document,
-            matrix=matrix,
-            source=source,
-        )
-        found = kept.made.put(key, (html.encode(), sha256(html.encode()).hexdigest()), len(html))
-    return send_page(request, arena, *found)
+        return {"document": whole.first.document, "matrix": matrix, "source": source}
+
+    key = (arena.name, arena.title, len(categories), *(board.sha256 for board in boards))
+    return await send_view(request, whole, "board/categories.html", key, read)
 
 
 def make_matrix(
@@ -101,13 +86,13 @@ def make_matrix(
             category,
             (board.filtered or board.document).votes,
             view.headline,
-            {line.model: line for line in view.lines if _has_enough(line)},
+            {
+                line.model: line
+                for line in view.lines
+                if not line.retired and line.rank_low is not None and line.votes >= _CELL_VOTES
+            },
             {line.model: line.votes for line in view.lines},
         )
         for category, board, view in zip(categories, boards, views, strict=True)
     )
     return CategoryMatrix(models, columns, left_out)
-
-
-def _has_enough(line: BoardLine) -> bool:
-    return not line.retired and line.rank_low is not None and line.votes >= _CELL_VOTES

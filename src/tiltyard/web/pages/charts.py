@@ -166,19 +166,13 @@ async def chart(
     once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
     material = await gather_board_page(request, arena, query.changed(q="", chart=name), once)
     content = await _content(request, arena, material.query, name, material.first, exact=once is not None)
-    made = await _drawn(request, name, content, theme, form, narrow=narrow)
-    media_type = "image/svg+xml" if form == "svg" else "application/json"
-    for_ever = once is not None and drawn == drawing_version()
-    return send_file(request, arena, made, media_type, for_ever=for_ever, spoken=True)
-
-
-async def _drawn(
-    request: Request, name: str, content: ChartContent, theme: ChartLook, form: str, *, narrow: bool
-) -> tuple[bytes, str]:
     kept, localization = board_page_cache_of(request), localization_of(request)
     hashed = sha256(repr(content).encode("utf-8", "surrogatepass")).hexdigest()
     key = ("chart", name, theme, form, narrow, localization.language, hashed)
-    return await kept.drawn(key, lambda: _draw(name, content, theme, form, localization, narrow=narrow))
+    made = await kept.drawn(key, lambda: _draw(name, content, theme, form, localization, narrow=narrow))
+    media_type = "image/svg+xml" if form == "svg" else "application/json"
+    for_ever = once is not None and drawn == drawing_version()
+    return send_file(request, arena, made, media_type, for_ever=for_ever, spoken=True)
 
 
 def _draw(

@@ -10,7 +10,6 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.boards.snapshots import board_of
 from tiltyard.arena.content.arenas import Arena, read_arenas
-from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import NotFound
@@ -83,20 +82,17 @@ async def _card(request: Request, arena: Arena) -> ArenaCard:
     kept, key = board_page_cache_of(request).cards, (newest.sha256, arena.name, arena.title)
     found: ArenaCard | None = kept.get(key)
     if found is None:
-        found = kept.put(key, _read(arena, board_of(newest)))
+        board = board_of(newest)
+        enabled_count = sum(row.enabled for row in board.rows)
+        made = ArenaCard(
+            name=arena.name,
+            title=arena.title,
+            status=board.status,
+            votes=board.votes,
+            models=enabled_count,
+            retired=len(board.rows) - enabled_count,
+            headline=headline_of(board),
+            claim=board.settled if board.votes else None,
+        )
+        found = kept.put(key, made)
     return replace(found, paused=paused)
-
-
-def _read(arena: Arena, board: BoardDocument) -> ArenaCard:
-    """Make an arena's card from its board."""
-    rows = [row for row in board.rows if row.enabled]
-    return ArenaCard(
-        name=arena.name,
-        title=arena.title,
-        status=board.status,
-        votes=board.votes,
-        models=len(rows),
-        retired=len(board.rows) - len(rows),
-        headline=headline_of(board),
-        claim=board.settled if board.votes else None,
-    )

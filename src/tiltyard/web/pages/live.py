@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -34,6 +34,7 @@ from tiltyard.web.pages.voter_texts import agree, read_voter_texts, unanswered_c
 from tiltyard.web.pages.voting_values import (
     finish_vote,
     matchup_values,
+    read_matchup_id,
     revealed_names,
     shown_names,
     voting_frame,
@@ -164,24 +165,21 @@ async def ask(
     asked = await unanswered_consent(request, queue.arena, voter)
     draft = Draft(_normalized(prompt), category)
     if asked is not None and consent != asked:
-        return await _compose_page(request, queue, voter, _with_problem(draft, "consent"))
+        return await _compose_page(request, queue, voter, replace(draft, problem="consent"))
     known = voter is not None
     voter, cookie = await access.gate.begin(request, queue, voter)
     if known and last:
-        await finish_vote(queue, voter, _read_id(request, last), None, "")
+        await finish_vote(queue, voter, read_matchup_id(request, last), None, "")
     if asked is not None:
         await agree(request, queue.arena, voter, asked)
     try:
         payer = await access.with_payers(request, queue, voter)
         battle = await live.ask(payer, draft.prompt, category or None)
     except OpenBattle as error:
-        draft = _with_problem(draft, "open-battle")
+        draft = replace(draft, problem="open-battle")
         return await live_matchup_page(request, queue, voter, UUID(error.matchup), draft=draft)
     except TiltyardError as error:
-        problem = _problem_of(error, draft.prompt, queue)
-        if problem is None:
-            raise
-        page = await _compose_page(request, queue, voter, _with_problem(draft, problem, error))
+        page = await _compose_page(request, queue, voter, _unsent(draft, error, queue))
         if cookie is not None:
             page.headers.append("set-cookie", cookie)
         return page
@@ -198,11 +196,7 @@ async def follow_up(request: Request, matchup: str, prompt: Text = "") -> Respon
     except (Closed, Conflict):
         return redirect_to(paths.matchup(matchup))
     except TiltyardError as error:
-        problem = _problem_of(error, text, queue)
-        if problem is None:
-            raise
-        draft = _with_problem(Draft(text), problem, error)
-        return await live_matchup_page(request, queue, voter, one, draft=draft)
+        return await live_matchup_page(request, queue, voter, one, draft=_unsent(Draft(text), error, queue))
     return redirect_to(f"{paths.matchup(matchup)}#turn-{len(battle.turns)}")
 
 
@@ -227,10 +221,7 @@ async def again(request: Request, matchup: str) -> Response:
     except OpenBattle:
         return redirect_to(paths.vote(queue.name))
     except TiltyardError as error:
-        problem = _problem_of(error, prompt, queue)
-        if problem is None:
-            raise
-        return await _compose_page(request, queue, voter, _with_problem(Draft(prompt), problem, error))
+        return await _compose_page(request, queue, voter, _unsent(Draft(prompt), error, queue))
     return redirect_to(paths.matchup(context_of(request).matchup_ids.format(battle.matchup)))
 
 
@@ -316,7 +307,7 @@ async def _compose_page(
     if not settings.serves:
         ended = not settings.accepts_votes
         return render_page(request, "vote/paused.html", **values, texts=texts, ended=ended)
-    before = None if voter is None else await revealed_names(queue, voter, _read_id(request, after))
+    before = None if voter is None else await revealed_names(queue, voter, read_matchup_id(request, after))
     headers = dict(_PRIVATE)
     if draft.retry_after is not None:
         headers["Retry-After"] = str(draft.retry_after)
@@ -341,27 +332,19 @@ async def _categories(request: Request, queue: VotingQueue) -> tuple[str, ...]:
     return await read_live_categories(registry_of(request).pool, queue.arena)
 
 
-def _problem_of(error: TiltyardError, prompt: str, queue: VotingQueue) -> Problem | None:
-    """Why a prompt was not sent; ``None`` for what is no answer to a voter."""
+def _unsent(draft: Draft, error: TiltyardError, queue: VotingQueue) -> Draft:
+    """A draft with why it was not sent; raises the error if it is no answer to a voter."""
+    problem = next((problem for kind, problem in _PROBLEMS.items() if isinstance(error, kind)), None)
     if isinstance(error, OutOfBudget):
-        return "voter-budget" if error.scope == "voter" else "budget"
-    if isinstance(error, BadOption) and prompt.strip():
-        return "too-long" if len(prompt) > queue.settings.live_prompt_characters else "refused"
-    return next((problem for kind, problem in _PROBLEMS.items() if isinstance(error, kind)), None)
-
-
-def _with_problem(draft: Draft, problem: Problem, error: TiltyardError | None = None) -> Draft:
+        problem = "voter-budget" if error.scope == "voter" else "budget"
+    elif isinstance(error, BadOption) and draft.prompt.strip():
+        problem = "too-long" if len(draft.prompt) > queue.settings.live_prompt_characters else "refused"
+    if problem is None:
+        raise error
     after = max(1, round(error.retry_after)) if isinstance(error, Busy) else None
-    return Draft(draft.prompt, draft.category, problem, "" if error is None else str(error), after)
+    return replace(draft, problem=problem, detail=str(error), retry_after=after)
 
 
 def _normalized(prompt: str) -> str:
     """A prompt with the line ends that people write, not those that forms send."""
     return prompt.replace("\r\n", "\n").strip()
-
-
-def _read_id(request: Request, matchup: str) -> UUID | None:
-    try:
-        return context_of(request).matchup_ids.parse(matchup)
-    except NotFound:
-        return None

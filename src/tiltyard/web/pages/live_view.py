@@ -224,7 +224,11 @@ class AnswerRenderer:
         return [self._render(block) for block in blocks]
 
     def _render(self, block: TextBlock) -> RenderedBlock:
-        source = _with_next_item(block.text) if block.loose else block.text
+        source = block.text
+        if block.loose:
+            # An empty item after a blank line: the parser sees that blank lines stand between the items.
+            marker = source[: len(source) - len(source.lstrip())] + source.split(maxsplit=1)[0]
+            source = f"{source}\n\n{marker}"
         html = str(render_text(source, language=self._language, say=self._say))
         if not block.item or not html.endswith(_LIST_ENDS):
             self._add(html, "")
@@ -242,12 +246,6 @@ class AnswerRenderer:
         if html:
             self._html += [self._list_end, html]
             self._list_end = list_end
-
-
-def _with_next_item(item: str) -> str:
-    """An item, a blank line and an empty item: the parser sees that blank lines stand between the items."""
-    marker = item[: len(item) - len(item.lstrip())] + item.split(maxsplit=1)[0]
-    return f"{item}\n\n{marker}"
 
 
 #: A line that says nothing is sent so often, so that proxies do not end the connection.

@@ -56,7 +56,7 @@ async def delete_form(arena: ReadableArena, request: Request) -> Response:
     access, pool = access_of(request), registry_of(request).pool
     sessions = await _sessions(request)
     if not sessions:
-        return redirect_to(paths.own_data(arena.name))
+        return redirect_to(paths.within(arena.name, "mine", "data"))
     if access.limits is not None:
         await access.limits.admit_deletion(request)
     cookies = [access.cookies.clear_header(VOTER_COOKIE)]
@@ -67,7 +67,7 @@ async def delete_form(arena: ReadableArena, request: Request) -> Response:
     if access.identities is not None:
         cookies.append(await access.identities.sign_out(request))
     access.forget()
-    return redirect_to(paths.own_data_deleted(arena.name), cookies=cookies)
+    return redirect_to(paths.within(arena.name, "mine", "deleted"), cookies=cookies)
 
 
 @router.get("/arenas/{arena}/mine/deleted", response_class=HTMLResponse)

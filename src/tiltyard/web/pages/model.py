@@ -364,7 +364,12 @@ def model_chart(profile: ModelProfile, name: str, look: ChartTheme, say: Transla
     if name == "confidence":
         return confidence_chart(profile.history, look, say)
     if name == "expected":
-        return expected_chart([_against(one) for one in profile.opponents if one.enabled], look, say)
+        scores = [
+            OpponentScore(one.name, one.met.expected, one.met.score, one.met.record.votes)
+            for one in profile.opponents
+            if one.enabled
+        ]
+        return expected_chart(scores, look, say)
     if name == "both-bad":
         assert profile.row is not None
         assert profile.row.quality is not None
@@ -393,11 +398,6 @@ def _settled(profile: ModelProfile, other: str, *, above: bool) -> bool | None:
         if (row.model, following.model) == pair and profile.board.settled is not None:
             return LIKE_THESE in row.settled
     return None
-
-
-def _against(opponent: Opponent) -> OpponentScore:
-    met = opponent.met
-    return OpponentScore(opponent.name, met.expected, met.score, met.record.votes)
 
 
 def _by_rank(opponent: Opponent) -> tuple[bool, int, int]:

@@ -46,49 +46,14 @@ def gate(arena: str) -> str:
     return f"/api/v1/arenas/{_quoted(arena)}/gate"
 
 
-def ask(arena: str) -> str:
-    """Where the first prompt of a live battle is sent."""
-    return f"/arenas/{_quoted(arena)}/ask"
-
-
 def revealed(arena: str) -> str:
     """The page with the names of a session's votes."""
     return f"{vote(arena)}/names"
 
 
-def mine(arena: str) -> str:
-    """The board of the voter's own votes."""
-    return f"/arenas/{_quoted(arena)}/mine"
-
-
-def own_data(arena: str) -> str:
-    """What is held about a voter."""
-    return f"{mine(arena)}/data"
-
-
-def own_data_file(arena: str) -> str:
-    """The same as a file."""
-    return f"{mine(arena)}/data.json"
-
-
-def own_data_deletion(arena: str) -> str:
-    """Where a voter deletes it."""
-    return f"{mine(arena)}/delete"
-
-
-def own_data_deleted(arena: str) -> str:
-    """What has been deleted."""
-    return f"{mine(arena)}/deleted"
-
-
-def panel(arena: str) -> str:
-    """The list of a rater in an expert panel."""
-    return f"/arenas/{_quoted(arena)}/panel"
-
-
-def enter(arena: str) -> str:
-    """Where the passcode of a private arena is sent."""
-    return f"/arenas/{_quoted(arena)}/enter"
+def within(arena: str, *parts: str) -> str:
+    """A page of an arena, such as ``mine``, the board of the voter's own votes, and ``mine``, ``data``."""
+    return "/".join((board(arena), *parts))
 
 
 def join(code: str) -> str:

@@ -5,8 +5,6 @@ Only boards of arenas that are open to everybody are shared. Other sites cannot 
 
 from __future__ import annotations
 
-import asyncio
-from hashlib import sha256
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -15,16 +13,12 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
-from tiltyard.report.site_boards import (
-    SiteRow,
-    card_png,
-    render_board_card,
-)
+from tiltyard.report.site_boards import SiteRow, card_png, render_board_card
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import ReadableArena, boards_of, send_cacheable
 from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams
-from tiltyard.web.pages.board_view import BoardLine, filtered_view
+from tiltyard.web.pages.board_view import filtered_view
 from tiltyard.web.pages.layout import PAGE_POLICY, localization_of, pages_of, send_page
 from tiltyard.web.pages.model import SourceWord
 from tiltyard.web.routes.boards import Hash
@@ -69,11 +63,10 @@ async def embedded_board(
     material = await gather_board_page(request, arena, query)
     kept, language = board_page_cache_of(request), localization_of(request).language
     key = ("embed", language, theme, rows, material.key())
-    found = kept.made.get(key)
-    if found is None:
+
+    def render() -> bytes:
         view = filtered_view(kept.view(material.first), query)
-        html = await asyncio.to_thread(
-            pages_of(request).render,
+        text = pages_of(request).render(
             "board/embed.html",
             request,
             arena=arena,
@@ -84,7 +77,8 @@ async def embedded_board(
             theme=theme or None,
             view=view,
         )
-        found = kept.made.put(key, (html.encode(), sha256(html.encode()).hexdigest()), len(html))
+        return text.encode()
+
     sites = " ".join((arena.settings.embed_sites or "").split()) or "'none'"
     policy = PAGE_POLICY.replace("frame-ancestors 'none'", f"frame-ancestors {sites}")
     headers = {
@@ -92,7 +86,7 @@ async def embedded_board(
         "Content-Security-Policy": policy,
         "Vary": "Accept-Encoding, Accept-Language",
     }
-    return send_page(request, arena, *found, headers=headers)
+    return send_page(request, arena, *await kept.rendered(key, render), headers=headers)
 
 
 def _check_public(arena: Arena) -> None:
@@ -113,14 +107,21 @@ def _draw(request: Request, material: BoardPageData) -> bytes:
     )
     sentence, _, counts = Markup(said).striptags().partition("|")  # noqa: S704 - a template of ours made it
     claimed = view.headline.case in ("first", "shared")
-    rows = [_row(line) for line in view.lines if line.rank_low is not None] if claimed else []
+    rows = [
+        SiteRow(
+            line.model,
+            line.bradley_terry,
+            line.low,
+            line.high,
+            line.rank_low,
+            line.rank_high,
+            line.tier,
+            None,
+        )
+        for line in view.lines
+        if claimed and line.rank_low is not None
+    ]
     png = card_png(render_board_card(material.arena.title, sentence.strip(), rows, counts.strip()))
     if png is None:
         raise NotFound("pictures are not available on this server")
     return png
-
-
-def _row(line: BoardLine) -> SiteRow:
-    return SiteRow(
-        line.model, line.bradley_terry, line.low, line.high, line.rank_low, line.rank_high, line.tier, None
-    )

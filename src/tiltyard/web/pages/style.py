@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from dataclasses import dataclass
-from hashlib import sha256
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
@@ -16,9 +14,8 @@ from tiltyard.arena.content.response_details import ModelUsage, read_usage
 from tiltyard.errors import NotFound
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import ReadableArena, boards_of, source_number
-from tiltyard.web.pages.board_data import board_page_cache_of, gather_board_page
+from tiltyard.web.pages.board_data import BoardPageCache, gather_board_page, send_view
 from tiltyard.web.pages.board_query import BoardQuery
-from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.model import SourceWord
 
 router = APIRouter(include_in_schema=False)
@@ -51,27 +48,19 @@ async def style_page(arena: ReadableArena, request: Request, source: SourceWord 
         )
     document = await boards_of(request).styled(arena, source_number(source))
     usage = await read_usage(registry_of(request).pool, arena.arena)
-    kept = board_page_cache_of(request)
-    look = (localization_of(request).language, theme_of(request))
-    key = ("style", look, whole.key(), document.sha256, tuple(usage))
-    found = kept.made.get(key)
-    if found is None:
+
+    def read(kept: BoardPageCache) -> dict[str, object]:
         said: StyledDocument = json.loads(document.data)
         rows, known = {row["model"]: row for row in said["rows"]}, {one.model: one for one in usage}
         lines = [line for line in kept.view(whole.first).lines if not line.retired and line.model in rows]
-        html = await asyncio.to_thread(
-            pages_of(request).render,
-            "board/style.html",
-            request,
-            active="board",
-            arena=arena,
-            board_views=whole.facts.views,
-            favoured=[(one["trait"], trait_favoured(one)) for one in said["effects"]],
-            said=said,
-            styles=[ModelStyle(rows[line.model], known.get(line.model)) for line in lines],
-        )
-        found = kept.made.put(key, (html.encode(), sha256(html.encode()).hexdigest()), len(html))
-    return send_page(request, arena, *found)
+        return {
+            "favoured": [(one["trait"], trait_favoured(one)) for one in said["effects"]],
+            "said": said,
+            "styles": [ModelStyle(rows[line.model], known.get(line.model)) for line in lines],
+        }
+
+    key = (whole.key(), document.sha256, tuple(usage))
+    return await send_view(request, whole, "board/style.html", key, read)
 
 
 def trait_favoured(effect: StyleEffect) -> bool | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Literal
 
 from fastapi import APIRouter, Request
@@ -17,10 +15,9 @@ from tiltyard.arena.content.response_details import ModelUsage, read_usage
 from tiltyard.errors import NotFound
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import ReadableArena
-from tiltyard.web.pages.board_data import board_page_cache_of, gather_board_page
+from tiltyard.web.pages.board_data import BoardPageCache, gather_board_page, send_view
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardLine
-from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 
 #: The size of the drawing, and the room for labels around the plot, in its own units.
 _WIDTH_PIXELS, _HEIGHT_PIXELS = 640.0, 360.0
@@ -178,23 +175,11 @@ async def usage_page(arena: ReadableArena, request: Request) -> Response:
     if not whole.facts.used:
         raise NotFound("no response of this arena says what it took to make; see its board")
     usage = await read_usage(registry_of(request).pool, arena.arena)
-    kept = board_page_cache_of(request)
-    look = (localization_of(request).language, theme_of(request))
-    key = ("usage", look, whole.key(), tuple(usage))
-    found = kept.made.get(key)
-    if found is None:
-        table = make_usage_table(kept.view(whole.first).lines, usage, whole.details)
-        html = await asyncio.to_thread(
-            pages_of(request).render,
-            "board/usage.html",
-            request,
-            active="board",
-            arena=arena,
-            board_views=whole.facts.views,
-            table=table,
-        )
-        found = kept.made.put(key, (html.encode(), sha256(html.encode()).hexdigest()), len(html))
-    return send_page(request, arena, *found)
+
+    def read(kept: BoardPageCache) -> dict[str, object]:
+        return {"table": make_usage_table(kept.view(whole.first).lines, usage, whole.details)}
+
+    return await send_view(request, whole, "board/usage.html", (whole.key(), tuple(usage)), read)
 
 
 def make_usage_table(

@@ -14,15 +14,8 @@ from tiltyard.arena.content.arenas import read_prompt_filters
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.panel_records import own_list, read_panel
-from tiltyard.arena.operators.panels import (
-    PanelRater,
-    find_rater_by_session,
-)
-from tiltyard.arena.voting.voter_requests import (
-    OfferedMatchup,
-    ReviewedMatchup,
-    Voter,
-)
+from tiltyard.arena.operators.panels import PanelRater, find_rater_by_session
+from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
@@ -32,11 +25,7 @@ from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.route_access import boards_of, personal_boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
-from tiltyard.web.pages.live import (
-    answer_figures,
-    live_matchup_page,
-    live_vote_page,
-)
+from tiltyard.web.pages.live import answer_figures, live_matchup_page, live_vote_page
 from tiltyard.web.pages.matchup_view import MatchupView, build_matchup_view
 from tiltyard.web.pages.voter_texts import agree, read_voter_texts, unanswered_consent
 from tiltyard.web.pages.voting_values import (
@@ -47,6 +36,7 @@ from tiltyard.web.pages.voting_values import (
     arena_of,
     finish_vote,
     matchup_values,
+    read_matchup_id,
     read_remark,
     revealed_names,
     shown_names,
@@ -90,7 +80,7 @@ async def vote_page(
     voter = await access_of(request).voter(request, queue)
     opened = [] if voter is None else await queue.open_matchups(voter)
     if voter is not None and not opened and await is_rater(request, queue, voter):
-        return redirect_to(paths.panel(arena))
+        return redirect_to(paths.within(arena, "panel"))
     if queue.settings.is_live:
         return await live_vote_page(request, queue, voter, after)
     values = await voting_frame(request, queue, voter)
@@ -101,7 +91,7 @@ async def vote_page(
         scene = await _offered_view(request, queue, voter, opened[0])
     except NotFound:
         return await _welcome(request, queue, values)
-    last = _read_id(request, after)
+    last = read_matchup_id(request, after)
     before = await revealed_names(queue, voter, last)
     shown = matchup_values(scene, ballot=opened[0].ballot)
     counted = await _counted(request, queue, voter, last)
@@ -129,13 +119,15 @@ async def next_page(
     queue, access = await registry_of(request).voting_queue(arena), access_of(request)
     voter, cookie, final = await access.voter(request, queue), None, False
     if queue.settings.is_live:
-        final = voter is not None and await finish_vote(queue, voter, _read_id(request, last), tags, comment)
+        final = voter is not None and await finish_vote(
+            queue, voter, read_matchup_id(request, last), tags, comment
+        )
         return redirect_to(paths.vote(arena, after=last if final else None))
     asked = await unanswered_consent(request, queue.arena, voter)
     if asked is not None and consent != asked:
         return redirect_to(paths.vote(arena))
     if voter is not None and last:
-        final = await finish_vote(queue, voter, _read_id(request, last), tags, comment)
+        final = await finish_vote(queue, voter, read_matchup_id(request, last), tags, comment)
     voter, cookie = await access.gate.begin(request, queue, voter)
     await count_request("matchups", request, queue, voter)
     if asked is not None:
@@ -164,7 +156,7 @@ async def _serve_next(request: Request, queue: VotingQueue, voter: Voter, *, aft
             await queue.next_matchup(voter)
     except NoMatchup:
         if await is_rater(request, queue, voter):
-            return paths.panel(queue.name)
+            return paths.within(queue.name, "panel")
         if voter.declared.is_everything:
             raise
         return paths.vote(queue.name, choose="none")
@@ -208,7 +200,7 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
     await access_of(request).gate.require_passed(request, queue, voter)
     await count_request("matchups", request, queue, voter)
     voter = access_of(request).skills.voter(request, queue.arena, voter)
-    offered = await queue.look_ahead(voter, _read_id(request, shown))
+    offered = await queue.look_ahead(voter, read_matchup_id(request, shown))
     scene = await _offered_view(request, queue, voter, offered)
     values = await voting_frame(request, queue, None)
     return render_page(
@@ -225,7 +217,13 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
     seen = await queue.review(voter, one)
     names = await queue.reveal(voter, one) if seen.revealed and seen.state == "voted" else None
     remark = await queue.remarked(voter, one)
-    scene = await _reviewed_view(request, queue, voter, seen)
+    scene = None
+    if seen.responses is not None:
+        # The voter may no longer see it.
+        with suppress(NotFound):
+            scene = await build_matchup_view(
+                request, queue, voter, one, seen.prompt, seen.responses, seen.expires_at
+            )
     values = await voting_frame(request, queue, voter)
     return render_page(
         request,
@@ -358,13 +356,6 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
     return redirect_to(paths.matchup(matchup) + "?note=reported")
 
 
-def _read_id(request: Request, matchup: str) -> UUID | None:
-    """The id in a field that a script or a link filled; ``None`` if it is none of this server's."""
-    with suppress(NotFound):
-        return context_of(request).matchup_ids.parse(matchup)
-    return None
-
-
 async def _welcome(
     request: Request,
     queue: VotingQueue,
@@ -415,20 +406,6 @@ async def _offered_view(
     return await build_matchup_view(
         request, queue, voter, offered.matchup, offered.prompt, responses, offered.expires_at
     )
-
-
-async def _reviewed_view(
-    request: Request, queue: VotingQueue, voter: Voter, seen: ReviewedMatchup
-) -> MatchupView | None:
-    """The view of a matchup, or ``None`` if the voter may no longer see it."""
-    if seen.responses is None:
-        return None
-    try:
-        return await build_matchup_view(
-            request, queue, voter, seen.matchup, seen.prompt, seen.responses, seen.expires_at
-        )
-    except NotFound:
-        return None
 
 
 _NOT_STORED = {"Cache-Control": "no-store"}

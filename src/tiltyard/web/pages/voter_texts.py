@@ -9,18 +9,12 @@ from dataclasses import dataclass
 from fastapi import Request
 from markupsafe import Markup
 
-from tiltyard.arena.content.arena_texts import (
-    TextName,
-    give_consent,
-    read_texts,
-    wanted_consent,
-)
+from tiltyard.arena.content.arena_texts import TextName, give_consent, read_texts, wanted_consent
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages.layout import localization_of
-from tiltyard.web.pages.localization import Localization
 from tiltyard.web.texts import render_text
 
 #: Characters of rendered texts that a process keeps.
@@ -68,8 +62,14 @@ async def render_texts(
             html[name] = found
         elif text:
             unknown[name] = text
+
+    def render() -> None:
+        for name, text in unknown.items():
+            made = render_text(text, say=localization.texts.gettext)
+            html[name] = _rendered.put((localization.language, text), made, len(made) + len(text))
+
     if unknown:
-        html |= await asyncio.to_thread(_render, localization, unknown)
+        await asyncio.to_thread(render)
     return VoterTexts(
         announcement=html.get("announcement"),
         instructions=html.get("instructions"),
@@ -78,14 +78,6 @@ async def render_texts(
         pause=html.get("pause"),
         consent_sha256=consent_sha256,
     )
-
-
-def _render(localization: Localization, contents: Mapping[TextName, str]) -> dict[TextName, Markup]:
-    html = {}
-    for name, text in contents.items():
-        made = render_text(text, say=localization.texts.gettext)
-        html[name] = _rendered.put((localization.language, text), made, len(made) + len(text))
-    return html
 
 
 async def unanswered_consent(request: Request, arena: int, voter: Voter | None) -> str | None:

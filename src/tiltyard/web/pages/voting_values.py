@@ -19,7 +19,7 @@ from tiltyard.arena.voting.voter_requests import DeclaredSkills, RevealedMatchup
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles.outcome import SPELLED
 from tiltyard.errors import BadOption, Closed, Expired, NotFound
-from tiltyard.web.access.access import access_of
+from tiltyard.web.access.access import access_of, context_of
 from tiltyard.web.access.cookies import preset_languages
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_data import model_details_of
@@ -124,6 +124,10 @@ def matchup_values(
 ) -> MatchupValues:
     """Values of a matchup: as it was served, or as it was reviewed later."""
     outcome = None if seen is None or seen.outcome is None else SPELLED[seen.outcome][0]
+    expires_in = None
+    if scene is not None:
+        left = scene.expires_at - datetime.now(scene.expires_at.tzinfo)
+        expires_in = max(0, int(left.total_seconds()))
     return {
         "praise": POSITIVE_TAGS,
         "reproach": NEGATIVE_TAGS,
@@ -135,13 +139,8 @@ def matchup_values(
         "outcome": outcome,
         "remark": remark or Remark(),
         "note": note if note in _NOTES else None,
-        "expires_in": None if scene is None else _until(scene.expires_at),
+        "expires_in": expires_in,
     }
-
-
-def _until(moment: datetime) -> int:
-    """Whole seconds until a moment."""
-    return max(0, int((moment - datetime.now(moment.tzinfo)).total_seconds()))
 
 
 #: Tags for the better response, and for two bad ones.
@@ -163,6 +162,13 @@ def read_remark(tags: Sequence[str] | None, comment: str) -> Remark:
             f"the comment is longer than {MAX_COMMENT_CHARACTERS} characters, or contains a null character"
         )
     return Remark(chosen, text or None)
+
+
+def read_matchup_id(request: Request, matchup: str) -> UUID | None:
+    """The id in a field that a script or a link filled; ``None`` if it is none of this server's."""
+    with suppress(NotFound):
+        return context_of(request).matchup_ids.parse(matchup)
+    return None
 
 
 async def finish_vote(

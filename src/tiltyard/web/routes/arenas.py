@@ -40,9 +40,9 @@ from tiltyard.web.access.route_access import (
     CurrentActor,
     ModelName,
     ReadableArena,
+    ScopeCheck,
     boards_of,
     may_read,
-    require_scope,
 )
 from tiltyard.web.edge.problem_details import OpenApi, document_problems
 from tiltyard.wire.arenas import (
@@ -65,10 +65,10 @@ from tiltyard.wire.arenas import (
 
 router = APIRouter(prefix="/api/v1/arenas", tags=["operators"])
 
-Admin = Annotated[Actor, Depends(require_scope("admin"))]
-Importer = Annotated[Actor, Depends(require_scope("import"))]
+Admin = Annotated[Actor, Depends(ScopeCheck("admin"))]
+Importer = Annotated[Actor, Depends(ScopeCheck("import"))]
 
-_ADMIN = [Depends(require_scope("admin"))]
+_ADMIN = [Depends(ScopeCheck("admin"))]
 _REFUSALS = document_problems(401, 403, 404, 422, 503)
 #: Maximum bytes of a line of answers: the largest response as base64, plus the other fields.
 _MAX_LINE_BYTES = MAX_RESPONSE_BYTES * 4 // 3 + 4 * 1024 * 1024

@@ -6,9 +6,9 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
@@ -29,9 +29,9 @@ from tiltyard.web.access.route_access import (
     ArenaName,
     CurrentActor,
     ReadableArena,
+    ScopeCheck,
     Source,
     boards_of,
-    require_scope,
     source_number,
 )
 from tiltyard.web.edge.problem_details import Documented, document_problems
@@ -213,7 +213,7 @@ async def battles(
 async def exact_battles(
     arena: ArenaName,
     request: Request,
-    actor: Annotated[Actor, Depends(require_scope("admin"))],
+    actor: Annotated[Actor, Depends(ScopeCheck("admin"))],
     format: Format = "jsonl",
     source: Annotated[SourceName | None, Query(description="Only votes of this source.")] = None,
     upto: Annotated[
@@ -261,44 +261,31 @@ async def _send(
     headers: Mapping[str, str],
 ) -> Response:
     """Send a file while it is made, in one of the slots of this process."""
-    file = _File(pieces, export_slots_of(request).take())
+    slot = export_slots_of(request).take()
+    try:
+        # An early failure gives a proper error response.
+        first = await run_in_threadpool(next, pieces, b"")
+    except BaseException:
+        pieces.close()
+        slot.release()
+        raise
     sent = {"Content-Disposition": f'attachment; filename="{name}"', **headers}
-    return _FileResponse(file, await file.begun(), media_type=media_type, headers=sent)
-
-
-class _File:
-    """A running export, and its slot."""
-
-    def __init__(self, pieces: Generator[bytes, None, None], slot: ExportSlot) -> None:
-        self._pieces = pieces
-        self.slot = slot
-
-    async def begun(self) -> Iterator[bytes]:
-        """The chunks, with the first one already computed, so that an early failure gives a proper error response."""
-        try:
-            first = await run_in_threadpool(next, self._pieces, b"")
-        except BaseException:
-            self.close()
-            raise
-        return itertools.chain([first], self._pieces)
-
-    def close(self) -> None:
-        """Stop the export and release its slot."""
-        self._pieces.close()
-        self.slot.release()
+    response = _FileResponse(itertools.chain([first], pieces), media_type=media_type, headers=sent)
+    response.pieces, response.slot = pieces, slot
+    return response
 
 
 class _FileResponse(StreamingResponse):
     """Sends a file, and closes the export even if the client disconnects or stalls."""
 
-    def __init__(self, file: _File, pieces: Iterator[bytes], **options: Any) -> None:
-        super().__init__(pieces, **options)
-        self._file = file
+    pieces: Generator[bytes, None, None]
+    slot: ExportSlot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, partial(self._file.slot.send, send))
+            await super().__call__(scope, receive, partial(self.slot.send, send))
         except StalledReader:
             return
         finally:
-            self._file.close()
+            self.pieces.close()
+            self.slot.release()

@@ -13,7 +13,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import StoreFault
 from tiltyard.foundation.caches import SingleFlight
 from tiltyard.web.access.access import context_of, registry_of
-from tiltyard.web.access.route_access import require_scope
+from tiltyard.web.access.route_access import ScopeCheck
 from tiltyard.web.edge.metrics import METRICS_TYPE, metrics_of, metrics_page, record_gauges
 from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.operators import Health, Ready
@@ -74,7 +74,7 @@ async def readyz(request: Request) -> Ready:
     summary="Metrics for Prometheus",
     response_class=Response,
     responses=document_problems(401, 403) | _TEXT,
-    dependencies=[Depends(require_scope("metrics"))],
+    dependencies=[Depends(ScopeCheck("metrics"))],
 )
 async def metrics(request: Request) -> Response:
     """Requires a token with the scope metrics. The port TILTYARD_METRICS_PORT requires none."""

@@ -369,15 +369,16 @@ async def _blind(both: Sequence[ResponseContent]) -> list[bytes]:
     if all(media_type == PLAIN for media_type, _ in both):
         return [data for _, data in both]
     try:
-        return await asyncio.to_thread(lambda: [_harmless(*one) for one in both])
+        return await asyncio.to_thread(
+            lambda: [
+                sandboxed_app(data) if media_type == APP else strip_metadata(media_type, data)
+                for media_type, data in both
+            ]
+        )
     except InputError:
         raise NotFound(
             "a file of this matchup is damaged and cannot be shown; report the matchup, and skip it"
         ) from None
-
-
-def _harmless(media_type: str, data: bytes) -> bytes:
-    return sandboxed_app(data) if media_type == APP else strip_metadata(media_type, data)
 
 
 async def count_request(kind: LimitedKind, request: Request, queue: VotingQueue, voter: Voter) -> None:
@@ -402,7 +403,10 @@ async def find_queue_and_voter(
     one = context_of(request).matchup_ids.parse(matchup)
     queue = await registry_of(request).voting_queue_of(one)
     if not queue.settings.public:
-        voter = await _check_access(request, queue)
+        try:
+            voter = await access.voter(request, queue)
+        except NotFound:
+            raise matchup_not_found_error() from None
     if voter is None:
         raise matchup_not_found_error()
     if counted is not None:
@@ -410,33 +414,24 @@ async def find_queue_and_voter(
     return queue, voter, one
 
 
-async def _check_access(request: Request, queue: VotingQueue) -> Voter | None:
-    try:
-        return await access_of(request).voter(request, queue)
-    except NotFound:
-        raise matchup_not_found_error() from None
-
-
 async def _shown(request: Request, queue: VotingQueue, offered: OfferedMatchup) -> Matchup:
     """A matchup for its voter, with nothing that reveals the models."""
     kind_a, kind_b = await context_of(request).response_kinds.kinds(offered.response_a, offered.response_b)
     matchup = context_of(request).matchup_ids.format(offered.matchup)
     base = f"/m/{matchup}"
+    if queue.settings.is_live:
+        prompt = await _first_prompt(request, queue, offered.matchup)
+    else:
+        prompt = await registry_of(request).prompt_text(queue.arena, offered.prompt)
     return Matchup(
         matchup=matchup,
         arena=offered.arena,
-        prompt=ShownPrompt(await _prompt_text(request, queue, offered)),
+        prompt=ShownPrompt(prompt),
         responses=MatchupResponses(ShownResponse(f"{base}/a", kind_a), ShownResponse(f"{base}/b", kind_b)),
         served_at=offered.served_at,
         expires_at=offered.expires_at,
         ballot=offered.ballot,
     )
-
-
-async def _prompt_text(request: Request, queue: VotingQueue, offered: OfferedMatchup) -> str:
-    if queue.settings.is_live:
-        return await _first_prompt(request, queue, offered.matchup)
-    return await registry_of(request).prompt_text(queue.arena, offered.prompt)
 
 
 async def _first_prompt(request: Request, queue: VotingQueue, matchup: UUID) -> str:
@@ -456,11 +451,9 @@ async def _standing(
 
 
 def _place(found: rank_lookup.ModelRank | None) -> BoardPlace | None:
-    return (
-        None
-        if found is None
-        else BoardPlace(found.rank, found.rank_low, found.rank_high, found.score, found.badge)
-    )
+    if found is None:
+        return None
+    return BoardPlace(found.rank, found.rank_low, found.rank_high, found.score, found.badge)
 
 
 def _ended_response(matchup: str, ended: voter_requests.EndedMatchup, voter: Voter) -> Response:

@@ -11,16 +11,11 @@ from fastapi.responses import Response
 from tiltyard.arena.content.arenas import find_kept_response
 from tiltyard.arena.content.stored_conversations import conversation_image
 from tiltyard.arena.operators import moderation
-from tiltyard.arena.operators.exclusions import (
-    VoteSelection,
-    exclude,
-    find_sessions_by_pseudonym,
-    restore,
-)
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude, find_sessions_by_pseudonym, restore
 from tiltyard.errors import BadOption
 from tiltyard.web.access.access import context_of, keys_of, registry_of
 from tiltyard.web.access.actors import Actor
-from tiltyard.web.access.route_access import ArenaName, require_scope, source_number
+from tiltyard.web.access.route_access import ArenaName, ScopeCheck, source_number
 from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.moderation import (
     AuditPage,
@@ -35,11 +30,11 @@ from tiltyard.wire.records import Plain
 
 router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["operators"])
 
-Admin = Annotated[Actor, Depends(require_scope("admin"))]
+Admin = Annotated[Actor, Depends(ScopeCheck("admin"))]
 Number = Annotated[int, Path(ge=0, lt=2**63)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
-_ADMIN = [Depends(require_scope("admin"))]
+_ADMIN = [Depends(ScopeCheck("admin"))]
 _REFUSALS = document_problems(401, 403, 404, 422, 503)
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 #: A response is downloaded, and can do nothing if it is opened.

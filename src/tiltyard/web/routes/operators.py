@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated
 
@@ -13,13 +14,13 @@ from tiltyard.errors import CodeNeeded, NotAllowed, NotFound
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.actors import Actor, operator_actor
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
-from tiltyard.web.access.route_access import CurrentActor, origin_of, require_scope
+from tiltyard.web.access.route_access import CurrentActor, ScopeCheck, origin_of
 from tiltyard.web.edge.problem_details import document_problems
 from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, TokenList, TokenRequest
 
 router = APIRouter(tags=["operator"])
 
-Admin = Annotated[Actor, Depends(require_scope("admin"))]
+Admin = Annotated[Actor, Depends(ScopeCheck("admin"))]
 
 
 @router.post(
@@ -88,17 +89,7 @@ async def make_token(body: TokenRequest, actor: Admin, request: Request) -> NewT
         life=life,
         operator=actor.operator,
     )
-    return NewToken(
-        api_token=made.api_token,
-        name=made.name,
-        scopes=made.scopes,
-        arena=made.arena,
-        created_at=made.created_at,
-        expires_at=made.expires_at,
-        revoked_at=made.revoked_at,
-        operator=made.operator,
-        token=token,
-    )
+    return NewToken(**asdict(made), token=token)
 
 
 @router.delete(

@@ -179,18 +179,14 @@ def _described(app: FastAPI) -> OpenApi:
     schemes["session"] = {"type": "apiKey", "in": "cookie", "name": VOTER_COOKIE}
     for operations in made["paths"].values():
         for operation in operations.values():
-            _tell_problems(operation)
+            responses = operation["responses"]
+            content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+            if "422" in responses:
+                responses["422"]["description"] = "Invalid request"
+            for status, response in responses.items():
+                if status.startswith(("4", "5")):
+                    response["content"] = content
+            responses["default"] = {"description": "Another problem", "content": content}
             if "voters" in operation["tags"]:
                 operation["security"] = [{}, {"session": []}, {"token": []}]
     return made
-
-
-def _tell_problems(operation: OpenApi) -> None:
-    responses = operation["responses"]
-    content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    if "422" in responses:
-        responses["422"]["description"] = "Invalid request"
-    for status, response in responses.items():
-        if status.startswith(("4", "5")):
-            response["content"] = content
-    responses["default"] = {"description": "Another problem", "content": content}

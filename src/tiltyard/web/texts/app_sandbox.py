@@ -47,16 +47,14 @@ _PAGE_HEAD_BYTES = 4096
 
 def sandboxed_app(data: bytes) -> bytes:
     """An app as it is sent to browsers: with the prelude, and without elements that would connect."""
-    page = _REPLACED.sub(_replaced, data.removeprefix(_BOM))
+    page = _REPLACED.sub(
+        lambda tag: tag[1] + (b"meta" if tag[2] is None else b"x-" + tag[2]), data.removeprefix(_BOM)
+    )
     beginning = page[:_PAGE_HEAD_BYTES].lower()
     doctype, root = (beginning.find(tag) for tag in (b"<!doctype", b"<html"))
     # Only the first doctype counts, so it comes before the prelude. An app without one stays in quirks mode.
     has_doctype = doctype >= 0 and (root < 0 or doctype < root)
     return (b"<!doctype html>" if has_doctype else b"") + _prelude() + page
-
-
-def _replaced(tag: re.Match[bytes]) -> bytes:
-    return tag[1] + (b"meta" if tag[2] is None else b"x-" + tag[2])
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tiltyard.web.texts.control_characters import mark_hidden_characters
@@ -30,19 +29,14 @@ class CodeHighlighter:
         self.characters -= len(code)
         if syntax is None or self.characters < 0:
             return mark_hidden_characters(code)
-        return "".join(_span(group, piece) for group, piece in _pieces(code, syntax))
-
-
-def _pieces(code: str, syntax: Syntax) -> Iterator[tuple[str, str]]:
-    """Split the code into pieces, each with its group or ``None``."""
-    end = 0
-    for found in syntax.pattern.finditer(code):
-        group = _word_group(found, syntax) if found.lastgroup == "word" else found.lastgroup
-        if group:
-            yield "", code[end : found.start()]
-            yield group, found[0]
-            end = found.end()
-    yield "", code[end:]
+        html, end = "", 0
+        for found in syntax.pattern.finditer(code):
+            group = _word_group(found, syntax) if found.lastgroup == "word" else found.lastgroup
+            if group:
+                html += mark_hidden_characters(code[end : found.start()])
+                html += f'<span class="{_CLASSES[group]}">{mark_hidden_characters(found[0])}</span>'
+                end = found.end()
+        return html + mark_hidden_characters(code[end:])
 
 
 def _word_group(found: re.Match[str], syntax: Syntax) -> str:
@@ -52,11 +46,6 @@ def _word_group(found: re.Match[str], syntax: Syntax) -> str:
     if word in syntax.types:
         return "type"
     return "name" if found.string.startswith("(", found.end()) else ""
-
-
-def _span(group: str, code: str) -> str:
-    html = mark_hidden_characters(code)
-    return f'<span class="{_CLASSES[group]}">{html}</span>' if group else html
 
 
 _REST = r"[^\n]*+"

@@ -121,10 +121,9 @@ def _marked(run: str) -> str:
 
 def _name(character: str) -> str:
     code = ord(character)
-    return unicodedata.name(character, "") or _CONTROL_NAMES.get(code) or _kind(code)
-
-
-def _kind(code: int) -> str:
+    named = unicodedata.name(character, "") or _CONTROL_NAMES.get(code)
+    if named is not None:
+        return named
     if 0xD800 <= code <= 0xDFFF:
         return "UNPAIRED SURROGATE"
     return "CONTROL CHARACTER" if code < 0xA0 else "NOT A CHARACTER"
@@ -145,14 +144,10 @@ def format_name(text: str, *, most: int = 120) -> Markup:
         spell_hidden_characters(name[:_MAX_TITLE_CHARACTERS])
         + ("…" if len(name) > _MAX_TITLE_CHARACTERS else "")
     )
-    return Markup(f'<bdi title="{title}">{mark_hidden_characters(_cut(name, most))}</bdi>')  # noqa: S704 - escaped
-
-
-def _cut(name: str, most: int) -> str:
-    if len(name) <= most:
-        return name
-    end = most // 3
-    return f"{name[: most - end - 1]}…{name[len(name) - end :]}"
+    if len(name) > most:
+        end = most // 3
+        name = f"{name[: most - end - 1]}…{name[len(name) - end :]}"
+    return Markup(f'<bdi title="{title}">{mark_hidden_characters(name)}</bdi>')  # noqa: S704 - escaped
 
 
 def plain_text(text: str) -> Markup:

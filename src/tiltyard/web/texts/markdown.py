@@ -191,13 +191,9 @@ def arrange_blocks(state: StateCore) -> None:
         elif token.type == "inline" and any("dir" not in holder.attrs for holder in holders):
             letters = _letters(token)
             direction = "rtl" if leftward and has_right_to_left(letters) else first_strong_direction(letters)
-            _give(direction, holders)
-
-
-def _give(direction: str | None, holders: list[Token]) -> None:
-    for holder in holders:
-        if direction is not None and "dir" not in holder.attrs:
-            holder.attrSet("dir", direction)
+            for holder in holders:
+                if direction is not None and "dir" not in holder.attrs:
+                    holder.attrSet("dir", direction)
 
 
 def _letters(token: Token) -> str:
@@ -228,12 +224,8 @@ def _with_places(children: Iterator[Token]) -> Iterator[Token]:
         if title is not None:
             child.attrSet("title", spell_hidden_characters(str(title)))
         yield from (child, *inside, Token("link_close", "a", -1))
-        if not target.is_named_in(_said(inside)):
+        if not target.is_named_in("".join(each.content or " " for each in inside)):
             yield Token("true_host", "", 0, content=target.place)
-
-
-def _said(tokens: list[Token]) -> str:
-    return "".join(each.content or " " for each in tokens)
 
 
 #: A plain host name: without user information or percent-encoding.

@@ -20,10 +20,7 @@ from tiltyard.arena.operators.second_factor import (
     turn_off_second_factor,
 )
 from tiltyard.errors import BadOption, CodeNeeded, Conflict
-from tiltyard.web.access.access import (
-    access_of,
-    keys_of,
-)
+from tiltyard.web.access.access import access_of, keys_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     operator_page,
@@ -95,7 +92,7 @@ async def end_others_form(request: Request) -> Response:
     return redirect_with_notice("signed-out", "account")
 
 
-async def _key_page(request: Request, *, trouble: str | None = None, status: int = 200) -> HTMLResponse:
+async def _key_page(request: Request, **said: Any) -> HTMLResponse:
     own = session_of(request)
     try:
         key = await begin_second_factor(pool_of(request), keys_of(request), own.operator)
@@ -106,16 +103,15 @@ async def _key_page(request: Request, *, trouble: str | None = None, status: int
     return operator_page(
         request,
         "second_factor.html",
-        status=status,
         active="account",
-        trouble=trouble,
         key=" ".join(text[start : start + 4] for start in range(0, len(text), 4)),
         link=link,
         picture=draw_qr_code(link),
+        **said,
     )
 
 
-async def _page(request: Request, *, status: int = 200, **values: Any) -> HTMLResponse:
+async def _page(request: Request, **values: Any) -> HTMLResponse:
     own = session_of(request)
     given = {
         "sessions": await list_sessions(pool_of(request), own.operator),
@@ -125,7 +121,7 @@ async def _page(request: Request, *, status: int = 200, **values: Any) -> HTMLRe
         "codes": None,
         "active": "account",
     }
-    return operator_page(request, "account.html", status=status, **(given | values))
+    return operator_page(request, "account.html", **(given | values))
 
 
 #: Empty modules around the code, as ISO/IEC 18004 wants them.

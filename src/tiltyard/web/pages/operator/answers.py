@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import File, Form, Request, UploadFile
@@ -26,8 +26,8 @@ from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_router,
     pool_of,
@@ -38,35 +38,34 @@ router = operator_router("/arenas/{arena}")
 
 
 @router.get("/answers", response_class=HTMLResponse)
-async def answers_page(arena: str, request: Request) -> HTMLResponse:
+async def answers_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """The upload form."""
-    return _choose(request, await arena_of(request, arena))
+    return _choose(request, arena)
 
 
 @router.post("/uploads")
-async def upload_form(arena: str, request: Request, file: Annotated[UploadFile, File()]) -> Response:
+async def upload_form(arena: FoundArena, request: Request, file: Annotated[UploadFile, File()]) -> Response:
     """Keep a file for an hour; its preview is next."""
-    found = await arena_of(request, arena)
     data = await file.read(MAX_UPLOAD_BYTES + 1)
     try:
-        async with access_of(request).quota("uploads", found.arena):
+        async with access_of(request).quota("uploads", arena.arena):
             upload = await store_upload(
-                pool_of(request), found, file.filename or "", data, actor=actor_of(request).name
+                pool_of(request), arena, file.filename or "", data, actor=actor_of(request).name
             )
     except InputError as error:
-        return _choose(request, found, trouble=str(error), status=422)
-    return redirect_to(paths.operator("arenas", arena, "uploads", str(upload)))
+        return _choose(request, arena, trouble=str(error), status=422)
+    return redirect_to(paths.operator("arenas", arena.name, "uploads", str(upload)))
 
 
 @router.get("/uploads/{upload}", response_class=HTMLResponse)
-async def upload_page(arena: str, upload: UUID, request: Request) -> HTMLResponse:
+async def upload_page(arena: FoundArena, upload: UUID, request: Request) -> HTMLResponse:
     """What the file would add, and its errors."""
-    return await _preview(request, await arena_of(request, arena), upload)
+    return await _preview(request, arena, upload)
 
 
 @router.post("/uploads/{upload}/let-in")
 async def let_in_form(
-    arena: str,
+    arena: FoundArena,
     upload: UUID,
     request: Request,
     expected: Annotated[int, Form(ge=0, lt=2**31)],
@@ -75,60 +74,39 @@ async def let_in_form(
     more: Annotated[bool, Form()] = False,
 ) -> Response:
     """Import exactly what was previewed. A draft's next step is on its overview; ``more``: another prompt by hand."""
-    found = await arena_of(request, arena)
     try:
         await import_upload(
             pool_of(request),
             registry_of(request).blobs,
-            found,
+            arena,
             upload,
             UploadDecision(expected, partly, enable),
             actor=actor_of(request).name,
         )
     except Conflict as error:
-        return await _preview(request, found, upload, trouble=str(error), status=409)
+        return await _preview(request, arena, upload, trouble=str(error), status=409)
     if more:
-        return redirect_with_notice("imported", "arenas", arena, "answers", "write")
-    draft = found.settings.stage == "draft"
-    return redirect_with_notice("imported", "arenas", arena, *(() if draft else ("models",)))
+        return redirect_with_notice("imported", "arenas", arena.name, "answers", "write")
+    draft = arena.settings.stage == "draft"
+    return redirect_with_notice("imported", "arenas", arena.name, *(() if draft else ("models",)))
 
 
 @router.post("/uploads/{upload}/discard")
-async def discard_form(arena: str, upload: UUID, request: Request) -> Response:
+async def discard_form(arena: FoundArena, upload: UUID, request: Request) -> Response:
     """Discard the file."""
-    await discard_upload(
-        pool_of(request), await arena_of(request, arena), upload, actor=actor_of(request).name
-    )
-    return redirect_with_notice("discarded", "arenas", arena, "answers")
+    await discard_upload(pool_of(request), arena, upload, actor=actor_of(request).name)
+    return redirect_with_notice("discarded", "arenas", arena.name, "answers")
 
 
-def _choose(request: Request, arena: Arena, *, trouble: str | None = None, status: int = 200) -> HTMLResponse:
+def _choose(request: Request, arena: Arena, **said: Any) -> HTMLResponse:
     base = registry_of(request).settings.base_url or str(request.base_url).rstrip("/")
-    return arena_page(
-        request,
-        arena,
-        "answers.html",
-        "answers",
-        status=status,
-        trouble=trouble,
-        base=base,
-        most=MAX_UPLOAD_BYTES,
-    )
+    return arena_page(request, arena, "answers.html", "answers", base=base, most=MAX_UPLOAD_BYTES, **said)
 
 
-async def _preview(
-    request: Request, arena: Arena, upload: UUID, *, trouble: str | None = None, status: int = 200
-) -> HTMLResponse:
+async def _preview(request: Request, arena: Arena, upload: UUID, **said: Any) -> HTMLResponse:
     found = await preview_upload(pool_of(request), arena, upload, actor=actor_of(request).name)
     return arena_page(
-        request,
-        arena,
-        "upload.html",
-        "answers",
-        status=status,
-        trouble=trouble,
-        preview=found,
-        written_name=WRITTEN_NAME,
+        request, arena, "upload.html", "answers", preview=found, written_name=WRITTEN_NAME, **said
     )
 
 
@@ -165,15 +143,15 @@ class WrittenPrompt:
 
 
 @router.get("/answers/write", response_class=HTMLResponse)
-async def write_page(arena: str, request: Request) -> HTMLResponse:
+async def write_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """The empty form."""
-    return await _page(request, await arena_of(request, arena), WrittenPrompt())
+    return await _page(request, arena, WrittenPrompt())
 
 
 @router.post("/answers/write")
-async def write_form(arena: str, request: Request) -> Response:
+async def write_form(arena: FoundArena, request: Request) -> Response:
     """Check what was written, or add another response to the form."""
-    found, form = await arena_of(request, arena), await request.form()
+    form = await request.form()
     typed = {
         name: str(form.get(name, "")).replace("\r\n", "\n")
         for name in ("prompt", "prompt_id", "category", "language")
@@ -187,14 +165,14 @@ async def write_form(arena: str, request: Request) -> Response:
     )
     if form.get("act") == "more":
         more = (*written.answers, ("", ""))[:_RESPONSE_LIMIT]
-        return await _page(request, found, replace(written, answers=more))
+        return await _page(request, arena, replace(written, answers=more))
     try:
         upload = await store_upload(
-            pool_of(request), found, _name_of(written), written.to_lines(), actor=actor_of(request).name
+            pool_of(request), arena, _name_of(written), written.to_lines(), actor=actor_of(request).name
         )
     except InputError as error:
-        return await _page(request, found, written, trouble=str(error), status=422)
-    return redirect_to(paths.operator("arenas", arena, "uploads", str(upload)))
+        return await _page(request, arena, written, trouble=str(error), status=422)
+    return redirect_to(paths.operator("arenas", arena.name, "uploads", str(upload)))
 
 
 def _short_name(prompt: str) -> str:
@@ -220,10 +198,6 @@ def _pairs(models: Sequence[object], responses: Sequence[object]) -> tuple[tuple
     return (*pairs, *[("", "")] * (_LEAST_RESPONSES_COUNT - len(pairs)))
 
 
-async def _page(
-    request: Request, arena: Arena, given: WrittenPrompt, *, trouble: str | None = None, status: int = 200
-) -> HTMLResponse:
+async def _page(request: Request, arena: Arena, given: WrittenPrompt, **said: Any) -> HTMLResponse:
     models = [one.name for one in await read_models(pool_of(request), arena)]
-    return arena_page(
-        request, arena, "write.html", "answers", status=status, trouble=trouble, given=given, models=models
-    )
+    return arena_page(request, arena, "write.html", "answers", given=given, models=models, **said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Form, Request
 from fastapi.responses import HTMLResponse, Response
@@ -27,8 +27,8 @@ from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_view import digits_to_show
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_page,
     operator_router,
@@ -96,9 +96,7 @@ async def make_arena(
     return redirect_with_notice("created", "arenas", made.name)
 
 
-async def _page(
-    request: Request, form: dict[str, str], *, trouble: str | None = None, status: int = 200
-) -> HTMLResponse:
+async def _page(request: Request, form: dict[str, str], **said: Any) -> HTMLResponse:
     known = await read_server_overview(pool_of(request))
     lines = [
         await _line(request, arena, known.waiting[arena.name], known.rated[arena.name])
@@ -110,22 +108,17 @@ async def _page(
     return operator_page(
         request,
         "arenas.html",
-        status=status,
-        trouble=trouble,
         lines=lines,
         form=form,
         entries=definitions(ArenaSettings)["entry"].choices,
         size=known.size,
         active="arenas",
+        **said,
     )
 
 
 async def _line(request: Request, arena: Arena, waiting: PendingWork, lag: RaterLag) -> ArenaSummary:
-    try:
-        newest = await boards_of(request).latest(arena.arena, 0)
-        board = board_of(newest)
-    except NotFound:
-        board = None
+    board = await _board(request, arena)
     return ArenaSummary(
         name=arena.name,
         title=arena.title,
@@ -157,17 +150,16 @@ class LaneRow:
 
 
 @router.get("/arenas/{arena}", response_class=HTMLResponse)
-async def overview(arena: str, request: Request) -> HTMLResponse:
+async def overview(arena: FoundArena, request: Request) -> HTMLResponse:
     """The overview of an arena: phase, status, votes by day, lanes, fairness, lag, scheduled jobs."""
     now = datetime.now(UTC)
-    found = await arena_of(request, arena)
-    known = await read_arena_overview(pool_of(request), found, now)
-    policy = await current_policy(pool_of(request), arena)
-    board = await _board(request, found)
+    known = await read_arena_overview(pool_of(request), arena, now)
+    policy = await current_policy(pool_of(request), arena.name)
+    board = await _board(request, arena)
     serving = None if board is None else board.serving
     return arena_page(
         request,
-        found,
+        arena,
         "overview.html",
         "overview",
         phase=PHASES[policy.phase - 1],
@@ -184,7 +176,7 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         reports_from=FIRST_REPORTED_PHASE,
         late=known.late,
         jobs=known.jobs,
-        checklist=await read_checklist(pool_of(request), found) if found.settings.stage == "draft" else None,
+        checklist=await read_checklist(pool_of(request), arena) if arena.settings.stage == "draft" else None,
         seen_digits=digits_to_show,
     )
 

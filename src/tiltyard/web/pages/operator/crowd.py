@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
@@ -46,9 +46,7 @@ async def explain_form(
     return redirect_with_notice("explained", "arenas", arena, "crowd")
 
 
-async def _list(
-    request: Request, arena: str, *, without: bool = False, trouble: str | None = None, status: int = 200
-) -> HTMLResponse:
+async def _list(request: Request, arena: str, *, without: bool = False, **said: Any) -> HTMLResponse:
     found = await arena_of(request, arena)
     pool = pool_of(request)
     return arena_page(
@@ -56,10 +54,9 @@ async def _list(
         found,
         "crowd.html",
         "crowd",
-        status=status,
-        trouble=trouble,
         changes=await read_crowd_changes(pool, found.arena),
         groups=VOTE_GROUP_LABELS,
         previews=await _PREVIEWS(found.arena, lambda: preview_groups(pool, found)) if without else None,
         without=without,
+        **said,
     )

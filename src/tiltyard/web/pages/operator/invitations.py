@@ -18,12 +18,10 @@ from tiltyard.arena.operators.invitations import (
 )
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
 from tiltyard.foundation.field_definitions import whole_number
-from tiltyard.web.access.access import (
-    access_of,
-    registry_of,
-)
+from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
     arena_of,
     arena_page,
@@ -76,14 +74,13 @@ async def passcode_form(arena: str, request: Request, passcode: Text = "") -> HT
 
 
 @router.get("/{invitation}/revoke", response_class=HTMLResponse)
-async def revoke_page(arena: str, invitation: Number, request: Request) -> HTMLResponse:
+async def revoke_page(arena: FoundArena, invitation: Number, request: Request) -> HTMLResponse:
     """Confirm revoking an invitation."""
-    found = await arena_of(request, arena)
-    known = await list_invitations(pool_of(request), arena)
+    known = await list_invitations(pool_of(request), arena.name)
     one = next((each for each in known if each.invitation == invitation and not each.revoked_at), None)
     if one is None:
         raise NotFound(f"no invitation {invitation} to revoke; see the list of invitations")
-    return arena_page(request, found, "invitation_revoke.html", "invitations", one=one)
+    return arena_page(request, arena, "invitation_revoke.html", "invitations", one=one)
 
 
 @router.post("/{invitation}/revoke")
@@ -101,21 +98,18 @@ def _number(name: str, text: str) -> int:
     return value
 
 
-def _can_sign_in(request: Request) -> bool:
-    identities = access_of(request).identities
-    return identities is not None and (identities.settings.by_provider or identities.settings.by_proxy)
-
-
-async def _page(request: Request, arena: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+async def _page(request: Request, arena: str, **values: Any) -> HTMLResponse:
     found = await arena_of(request, arena)
     known = await list_invitations(pool_of(request), arena)
+    identities = access_of(request).identities
     shown = {
         "invitations": known[::-1],
         "has_passcode": any(one.is_passcode and one.revoked_at is None for one in known),
         "given": {"batch": "", "uses": "1", "days": str(DEFAULT_INVITATION_DAYS)},
         "link": None,
-        "can_sign_in": _can_sign_in(request),
+        "can_sign_in": identities is not None
+        and (identities.settings.by_provider or identities.settings.by_proxy),
         "made": None,
         "passcode": None,
     }
-    return arena_page(request, found, "invitations.html", "invitations", status=status, **(shown | values))
+    return arena_page(request, found, "invitations.html", "invitations", **(shown | values))

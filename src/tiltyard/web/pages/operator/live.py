@@ -12,16 +12,12 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from tiltyard.arena.live.conversation_release import promote_prompts, write_conversations
-from tiltyard.arena.live.live_store import (
-    OVERVIEW_DAYS,
-    LiveOverview,
-    read_live_overview,
-)
+from tiltyard.arena.live.live_store import OVERVIEW_DAYS, LiveOverview, read_live_overview
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.access import keys_of, registry_of
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_router,
     pool_of,
@@ -42,17 +38,16 @@ class BudgetRow(NamedTuple):
 
 
 @router.get("/live", response_class=HTMLResponse)
-async def live_page(arena: str, request: Request) -> HTMLResponse:
+async def live_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """Entrants, failures and money."""
-    found = await arena_of(request, arena)
-    overview = await read_live_overview(pool_of(request), found.arena) if found.settings.is_live else None
+    overview = await read_live_overview(pool_of(request), arena.arena) if arena.settings.is_live else None
     return arena_page(
         request,
-        found,
+        arena,
         "live.html",
         "live",
         overview=overview,
-        budgets=() if overview is None else _budgets(overview, found.settings),
+        budgets=() if overview is None else _budgets(overview, arena.settings),
         days=OVERVIEW_DAYS,
         dollars=_dollars,
     )
@@ -80,7 +75,7 @@ _PIECE_BYTES = 1 << 20
 
 @router.get("/conversations.parquet", response_class=StreamingResponse)
 async def conversations_file(
-    arena: str,
+    arena: FoundArena,
     request: Request,
     flagged: Annotated[bool, Query()] = False,
     exact: Annotated[bool, Query()] = False,
@@ -89,27 +84,25 @@ async def conversations_file(
 
     If ``exact``, with voters, times and positions; the audit log says so.
     """
-    found = await arena_of(request, arena)
     url, keys = registry_of(request).url, keys_of(request)
     actor = actor_of(request).name if exact else None
 
     def write(path: Path) -> None:
-        write_conversations(url, keys, found.name, path, with_flagged=flagged, exact_for=actor)
+        write_conversations(url, keys, arena.name, path, with_flagged=flagged, exact_for=actor)
 
     return await _send(
-        request, write, f"{found.name}-conversations.parquet", "application/vnd.apache.parquet"
+        request, write, f"{arena.name}-conversations.parquet", "application/vnd.apache.parquet"
     )
 
 
 @router.get("/prompts.jsonl", response_class=StreamingResponse)
-async def prompts_file(arena: str, request: Request) -> StreamingResponse:
+async def prompts_file(arena: FoundArena, request: Request) -> StreamingResponse:
     """The distinct prompts, as a bank of prompts that tournaments read."""
-    found = await arena_of(request, arena)
     url = registry_of(request).url
     return await _send(
         request,
-        lambda path: promote_prompts(url, found.name, path),
-        f"{found.name}-prompts.jsonl",
+        lambda path: promote_prompts(url, arena.name, path),
+        f"{arena.name}-prompts.jsonl",
         "application/x-ndjson",
     )
 
@@ -118,25 +111,23 @@ async def _send(
     request: Request, write: Callable[[Path], object], name: str, media_type: str
 ) -> StreamingResponse:
     """Write a file and send it. It has no name any more when it is sent, so that nothing is left of it."""
+
+    def written() -> tuple[BinaryIO, int]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "file"
+            write(path)
+            return path.open("rb"), path.stat().st_size
+
+    def pieces(file: BinaryIO) -> Iterator[bytes]:
+        with file:
+            while piece := file.read(_PIECE_BYTES):
+                yield piece
+
     async with export_slots_of(request).take():
-        file, size = await run_in_threadpool(_written, write)
+        file, size = await run_in_threadpool(written)
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
         "Content-Length": str(size),
         "Cache-Control": "no-store",
     }
-    return StreamingResponse(_pieces(file), media_type=media_type, headers=headers)
-
-
-def _written(write: Callable[[Path], object]) -> tuple[BinaryIO, int]:
-    """The open file that was written, and its size."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "file"
-        write(path)
-        return path.open("rb"), path.stat().st_size
-
-
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
+    return StreamingResponse(pieces(file), media_type=media_type, headers=headers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import File, Form, Query, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
@@ -14,8 +14,8 @@ from tiltyard.arena.operators.arena_changes import describe_models, set_enabled
 from tiltyard.errors import InputError, NotFound
 from tiltyard.web.pages.board_data import board_page_cache_of
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_router,
     pool_of,
@@ -27,52 +27,51 @@ router = operator_router("/arenas/{arena}/models")
 
 
 @router.get("", response_class=HTMLResponse)
-async def models_page(arena: str, request: Request) -> HTMLResponse:
+async def models_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """All models that were ever added."""
-    found = await arena_of(request, arena)
-    return await _list(request, found)
+    return await _list(request, arena)
 
 
 @router.get("/details", response_class=HTMLResponse)
-async def details_page(arena: str, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
+async def details_page(arena: FoundArena, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
     """What is said about a model, as a form."""
-    found = await arena_of(request, arena)
-    await check_model(pool_of(request), found, model)
-    details = await read_model_details(pool_of(request), found.arena)
-    return _details_form(request, found, model, details.of(model).texts())
+    await check_model(pool_of(request), arena, model)
+    details = await read_model_details(pool_of(request), arena.arena)
+    return _details_form(request, arena, model, details.of(model).texts())
 
 
 @router.post("/details")
-async def details_form(arena: str, request: Request, model: Annotated[Plain, Form()]) -> Response:
+async def details_form(arena: FoundArena, request: Request, model: Annotated[Plain, Form()]) -> Response:
     """Say something else about a model."""
-    found = await arena_of(request, arena)
     sent = await request.form()
     texts = {name: str(sent[name]) for name in DETAIL_FIELDS if name in sent}
     try:
-        changed = await describe_models(pool_of(request), arena, {model: texts}, actor=actor_of(request).name)
+        changed = await describe_models(
+            pool_of(request), arena.name, {model: texts}, actor=actor_of(request).name
+        )
     except InputError as error:
-        return _details_form(request, found, model, texts, trouble=str(error), status=422)
-    return _saved(request, found, changed)
+        return _details_form(request, arena, model, texts, trouble=str(error), status=422)
+    return _saved(request, arena, changed)
 
 
 @router.post("/details-file")
-async def details_upload(arena: str, request: Request, file: Annotated[UploadFile, File()]) -> Response:
+async def details_upload(
+    arena: FoundArena, request: Request, file: Annotated[UploadFile, File()]
+) -> Response:
     """Say something about many models, by a CSV file: all of it, or nothing."""
-    found = await arena_of(request, arena)
     try:
         texts = parse_details_file(await file.read())
-        changed = await describe_models(pool_of(request), arena, texts, actor=actor_of(request).name)
+        changed = await describe_models(pool_of(request), arena.name, texts, actor=actor_of(request).name)
     except (InputError, NotFound) as error:
-        return await _list(request, found, trouble=str(error), status=422)
-    return _saved(request, found, changed)
+        return await _list(request, arena, trouble=str(error), status=422)
+    return _saved(request, arena, changed)
 
 
 @router.get("/retire", response_class=HTMLResponse)
-async def retire_page(arena: str, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
+async def retire_page(arena: FoundArena, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
     """Confirm retiring a model."""
-    found = await arena_of(request, arena)
-    await check_model(pool_of(request), found, model)
-    return arena_page(request, found, "retire.html", "models", model=model)
+    await check_model(pool_of(request), arena, model)
+    return arena_page(request, arena, "retire.html", "models", model=model)
 
 
 @router.post("/retire")
@@ -87,9 +86,7 @@ async def enable_form(arena: str, request: Request, model: Annotated[Plain, Form
     return await _set(arena, request, model, enabled=True)
 
 
-async def _list(
-    request: Request, arena: Arena, *, trouble: str | None = None, status: int = 200
-) -> HTMLResponse:
+async def _list(request: Request, arena: Arena, **said: Any) -> HTMLResponse:
     models = await read_models(pool_of(request), arena)
     details = await read_model_details(pool_of(request), arena.arena)
     return arena_page(
@@ -97,32 +94,24 @@ async def _list(
         arena,
         "models.html",
         "models",
-        status=status,
-        trouble=trouble,
         models=models,
         details=details,
         columns=("model", *DETAIL_FIELDS),
+        **said,
     )
 
 
 def _details_form(
-    request: Request,
-    arena: Arena,
-    model: str,
-    texts: Mapping[str, str],
-    *,
-    trouble: str | None = None,
-    status: int = 200,
+    request: Request, arena: Arena, model: str, texts: Mapping[str, str], **said: Any
 ) -> HTMLResponse:
     return arena_page(
         request,
         arena,
         "model_details.html",
         "models",
-        status=status,
-        trouble=trouble,
         model=model,
         texts=dict.fromkeys(DETAIL_FIELDS, "") | dict(texts),
+        **said,
     )
 
 

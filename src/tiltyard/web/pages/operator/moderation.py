@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -18,8 +18,8 @@ from tiltyard.arena.operators.moderation import (
 )
 from tiltyard.errors import NotFound
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_page,
     operator_router,
@@ -28,7 +28,6 @@ from tiltyard.web.pages.operator.operator_access import (
 )
 from tiltyard.web.pages.operator.preview import preview_responses
 from tiltyard.web.pages.operator.voters import OUTCOMES, Session
-from tiltyard.wire.moderation import AuditEntry
 from tiltyard.wire.records import Plain
 
 router = operator_router()
@@ -42,20 +41,19 @@ Action = Annotated[Plain, Query()]
 
 @router.get("/arenas/{arena}/complaints", response_class=HTMLResponse)
 async def complaints_page(
-    arena: str,
+    arena: FoundArena,
     request: Request,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     settled: Annotated[bool, Query()] = False,
 ) -> HTMLResponse:
     """Problems that voters reported with matchups, oldest first."""
-    found = await arena_of(request, arena)
     complaints = await read_complaints(
-        pool_of(request), arena, after=after, limit=_PAGE_ROWS + 1, settled=settled
+        pool_of(request), arena.name, after=after, limit=_PAGE_ROWS + 1, settled=settled
     )
     more = complaints[_PAGE_ROWS - 1].complaint if len(complaints) > _PAGE_ROWS else None
     return arena_page(
         request,
-        found,
+        arena,
         "complaints.html",
         "complaints",
         complaints=complaints[:_PAGE_ROWS],
@@ -65,16 +63,17 @@ async def complaints_page(
 
 
 @router.get("/arenas/{arena}/complaints/{complaint}", response_class=HTMLResponse)
-async def complaint_page(arena: str, complaint: Session, request: Request) -> HTMLResponse:
+async def complaint_page(arena: FoundArena, complaint: Session, request: Request) -> HTMLResponse:
     """One complaint, with the prompt and both responses as they are now."""
-    found = await arena_of(request, arena)
-    complaints = await read_complaints(pool_of(request), arena, after=complaint - 1, limit=1, settled=True)
+    complaints = await read_complaints(
+        pool_of(request), arena.name, after=complaint - 1, limit=1, settled=True
+    )
     if not complaints or complaints[0].complaint != complaint:
         raise NotFound(f"this arena has no complaint {complaint}; see the list of complaints")
     one, exhibit = complaints[0], None
     if one.prompt and one.model_a and one.model_b:
-        exhibit = await preview_responses(request, found, one.prompt, (one.model_a, one.model_b))
-    return arena_page(request, found, "complaint.html", "complaints", complaint=one, exhibit=exhibit)
+        exhibit = await preview_responses(request, arena, one.prompt, (one.model_a, one.model_b))
+    return arena_page(request, arena, "complaint.html", "complaints", complaint=one, exhibit=exhibit)
 
 
 @router.post("/arenas/{arena}/complaints/{complaint}/settle")
@@ -86,16 +85,15 @@ async def settle_form(arena: str, complaint: Session, request: Request) -> Respo
 
 @router.get("/arenas/{arena}/remarks", response_class=HTMLResponse)
 async def remarks_page(
-    arena: str, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
+    arena: FoundArena, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
 ) -> HTMLResponse:
     """Remarks of voters, newest first."""
-    found = await arena_of(request, arena)
     remarks, judges = await read_voters_remarks(
-        pool_of(request), found, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS
+        pool_of(request), arena, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS
     )
     return arena_page(
         request,
-        found,
+        arena,
         "remarks.html",
         "remarks",
         remarks=remarks[:_PAGE_ROWS],
@@ -108,58 +106,37 @@ async def remarks_page(
 
 @router.get("/arenas/{arena}/audit", response_class=HTMLResponse)
 async def audit_page(
-    arena: str, request: Request, before: Before = None, action: Action = ""
+    arena: FoundArena, request: Request, before: Before = None, action: Action = ""
 ) -> HTMLResponse:
     """The audit log of an arena, newest first."""
-    found = await arena_of(request, arena)
-    entries, actions = await _audit(request, found, action, before)
-    return arena_page(
-        request, found, "audit.html", "audit", action=action, actions=actions, **_paged(entries)
-    )
+    return arena_page(request, arena, "audit.html", "audit", **await _audit(request, arena, action, before))
 
 
 @router.get("/audit", response_class=HTMLResponse)
 async def house_audit_page(request: Request, before: Before = None, action: Action = "") -> HTMLResponse:
     """The audit log of the server: sign-ins and tokens."""
-    entries, actions = await _audit(request, None, action, before)
-    return operator_page(
-        request, "audit.html", active="audit", action=action, actions=actions, **_paged(entries)
-    )
+    return operator_page(request, "audit.html", active="audit", **await _audit(request, None, action, before))
 
 
 @router.get("/arenas/{arena}/exports", response_class=HTMLResponse)
-async def exports_page(arena: str, request: Request) -> HTMLResponse:
+async def exports_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """Exports of battles, and the weekly reports."""
-    found = await arena_of(request, arena)
-    reports = await read_reports(pool_of(request), found)
-    return arena_page(request, found, "exports.html", "exports", reports=reports)
+    reports = await read_reports(pool_of(request), arena)
+    return arena_page(request, arena, "exports.html", "exports", reports=reports)
 
 
-async def _audit(
-    request: Request, arena: Arena | None, action: str, before: int | None
-) -> tuple[list[AuditEntry], list[str]]:
-    return await read_filtered_audit(
+async def _audit(request: Request, arena: Arena | None, action: str, before: int | None) -> dict[str, object]:
+    """A page of entries, each with its detail and whether it is short; ``more``: where the next page starts."""
+    entries, actions = await read_filtered_audit(
         pool_of(request), arena, action=action or None, before=before, limit=_PAGE_ROWS + 1
     )
-
-
-class _Page(TypedDict):
-    """Entries, each with its detail and whether it is short; and the entry before which the next page starts."""
-
-    entries: list[tuple[AuditEntry, list[tuple[str, str]], bool]]
-    more: int | None
-
-
-def _paged(entries: list[AuditEntry]) -> _Page:
-    """Make a page of entries."""
     shown = []
     for one in entries[:_PAGE_ROWS]:
-        detail = [(name, _value(value)) for name, value in one.detail.items()]
-        shown.append(
-            (one, detail, sum(len(name) + len(value) for name, value in detail) <= _BRIEF_CHARACTERS)
-        )
-    return {"entries": shown, "more": entries[_PAGE_ROWS - 1].entry if len(entries) > _PAGE_ROWS else None}
-
-
-def _value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        detail = [
+            (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+            for name, value in one.detail.items()
+        ]
+        short = sum(len(name) + len(value) for name, value in detail) <= _BRIEF_CHARACTERS
+        shown.append((one, detail, short))
+    more = entries[_PAGE_ROWS - 1].entry if len(entries) > _PAGE_ROWS else None
+    return {"action": action, "actions": actions, "entries": shown, "more": more}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 
@@ -112,13 +112,20 @@ def pool_of(request: Request) -> ConnectionPool:
     return registry_of(request).pool
 
 
-async def arena_of(request: Request, name: str) -> Arena:
+async def arena_of(request: Request, arena: str) -> Arena:
     """The arena with this name, read from the database."""
-    return await read_arena(pool_of(request), name)
+    return await read_arena(pool_of(request), arena)
 
 
-def operator_page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """Render a page of the operator, with a notice of what was just done after a form."""
+#: The arena that the path names.
+FoundArena = Annotated[Arena, Depends(arena_of)]
+
+
+def operator_page(request: Request, template: str, **values: Any) -> HTMLResponse:
+    """Render a page of the operator, with a notice of what was just done after a form.
+
+    ``status``: the status of the answer, 200 unless it is given; ``trouble``: why a form was not obeyed.
+    """
     given: dict[str, Any] = {
         "me": session_of(request).name,
         "may": partial(_may, actor_of(request), values.get("arena")),
@@ -129,7 +136,7 @@ def operator_page(request: Request, template: str, *, status: int = 200, **value
         "arena": None,
         "active": None,
     }
-    return render_page(request, f"operator/{template}", status=status, **(given | values))
+    return render_page(request, f"operator/{template}", **(given | values))
 
 
 def _may(actor: Actor, arena: Arena | None, path: str, method: str = "GET", name: str | None = None) -> bool:
@@ -143,11 +150,9 @@ def _may(actor: Actor, arena: Arena | None, path: str, method: str = "GET", name
     return actor.may("admin", named if need.where == "arena" else None, need.role)
 
 
-def arena_page(
-    request: Request, arena: Arena, template: str, active: str, *, status: int = 200, **values: Any
-) -> HTMLResponse:
+def arena_page(request: Request, arena: Arena, template: str, active: str, **values: Any) -> HTMLResponse:
     """Render a page of one arena."""
-    return operator_page(request, template, status=status, arena=arena, active=active, **values)
+    return operator_page(request, template, arena=arena, active=active, **values)
 
 
 def redirect_with_notice(

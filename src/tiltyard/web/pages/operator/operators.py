@@ -174,7 +174,7 @@ async def _invite(request: Request, arena: str | None, given: dict[str, str]) ->
     return await _page(request, arena, link=link, made=made)
 
 
-async def _page(request: Request, arena: str | None, *, status: int = 200, **values: Any) -> HTMLResponse:
+async def _page(request: Request, arena: str | None, **values: Any) -> HTMLResponse:
     pool = pool_of(request)
     shown = {
         "arena": None if arena is None else await arena_of(request, arena),
@@ -188,21 +188,18 @@ async def _page(request: Request, arena: str | None, *, status: int = 200, **val
         "made": None,
         "active": "operators",
     }
-    return operator_page(request, "operators.html", status=status, **(shown | values))
+    return operator_page(request, "operators.html", **(shown | values))
 
 
-async def _one(
-    request: Request, operator: int, *, trouble: str | None = None, status: int = 200
-) -> HTMLResponse:
+async def _one(request: Request, operator: int, **said: Any) -> HTMLResponse:
     return operator_page(
         request,
         "operator.html",
-        status=status,
         active="operators",
-        trouble=trouble,
         one=await _find(request, operator),
         sessions=await list_sessions(pool_of(request), operator),
         arenas=await read_arenas(pool_of(request)),
         roles=OPERATOR_ROLES,
         meanings=ROLE_MEANINGS,
+        **said,
     )

@@ -150,7 +150,7 @@ async def _record(request: Request, arena: str, panel: int) -> PanelRecord:
     return await read_panel(pool_of(request), arena, name)
 
 
-async def _list_page(request: Request, arena: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+async def _list_page(request: Request, arena: str, **values: Any) -> HTMLResponse:
     found = await arena_of(request, arena)
     shown = {
         "panels": (await list_panels(pool_of(request), arena))[::-1],
@@ -158,12 +158,10 @@ async def _list_page(request: Request, arena: str, *, status: int = 200, **value
         "links": None,
         "opened": None,
     }
-    return arena_page(request, found, "panels.html", "panels", status=status, **(shown | values))
+    return arena_page(request, found, "panels.html", "panels", **(shown | values))
 
 
-async def _panel_page(
-    request: Request, arena: str, record: PanelRecord, *, status: int = 200, **values: Any
-) -> HTMLResponse:
+async def _panel_page(request: Request, arena: str, record: PanelRecord, **values: Any) -> HTMLResponse:
     agreement = agreement_rows(record)
     figures = [figure for row in agreement for figure in (row.found.alpha, row.found.share)]
     return arena_page(
@@ -171,7 +169,6 @@ async def _panel_page(
         await arena_of(request, arena),
         "panel.html",
         "panels",
-        status=status,
         panel=record.panel,
         names={one.rater: one.name for one in record.raters},
         progress=panel_progress(record),

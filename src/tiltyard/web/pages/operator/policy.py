@@ -14,14 +14,10 @@ from tiltyard.arena.operators.arena_changes import apply_policy_changes, current
 from tiltyard.core.policy.state.policy import PHASES, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption
-from tiltyard.foundation.field_definitions import (
-    FieldDefinition,
-    definitions,
-    whole_number,
-)
+from tiltyard.foundation.field_definitions import FieldDefinition, definitions, whole_number
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_router,
     pool_of,
@@ -35,60 +31,55 @@ Input = tuple[str, str, str]
 
 
 @router.get("/policy", response_class=HTMLResponse)
-async def policy_page(arena: str, request: Request) -> HTMLResponse:
+async def policy_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """All constants, with their meanings."""
-    found = await arena_of(request, arena)
-    policy = await current_policy(pool_of(request), arena)
-    return _form(request, found, policy, {})
+    policy = await current_policy(pool_of(request), arena.name)
+    return _form(request, arena, policy, {})
 
 
 @router.get("/policy/review", response_class=HTMLResponse)
-async def policy_review(arena: str, request: Request) -> HTMLResponse:
+async def policy_review(arena: FoundArena, request: Request) -> HTMLResponse:
     """Review the changes before they are saved."""
-    found = await arena_of(request, arena)
-    policy = await current_policy(pool_of(request), arena)
+    policy = await current_policy(pool_of(request), arena.name)
     given = dict(request.query_params)
     try:
         changed = read_constants(policy, given)
         Standing(policy, (), ()).under(apply_policy_changes(policy, changed))
     except BadOption as error:
-        return _form(request, found, policy, given, trouble=str(error), status=422)
+        return _form(request, arena, policy, given, trouble=str(error), status=422)
     new = {definition: changed[name] for name, definition in definitions(Policy).items() if name in changed}
     rows = [(one, one.text(getattr(policy, one.name)), one.text(value)) for one, value in new.items()]
     sent = [each for one, value in new.items() for each in _inputs(one, value, {})]
-    return arena_page(request, found, "policy_review.html", "policy", rows=rows, sent=sent)
+    return arena_page(request, arena, "policy_review.html", "policy", rows=rows, sent=sent)
 
 
 @router.post("/policy")
-async def policy_form(arena: str, request: Request) -> Response:
+async def policy_form(arena: FoundArena, request: Request) -> Response:
     """Save the reviewed changes."""
-    found = await arena_of(request, arena)
-    policy = await current_policy(pool_of(request), arena)
+    policy = await current_policy(pool_of(request), arena.name)
     given = {name: str(value) for name, value in (await request.form()).items()}
     try:
         changed = read_constants(policy, given)
-        await set_policy(pool_of(request), arena, changed, actor=actor_of(request).name)
+        await set_policy(pool_of(request), arena.name, changed, actor=actor_of(request).name)
     except BadOption as error:
-        return _form(request, found, policy, given, trouble=str(error), status=422)
-    return redirect_with_notice("policy" if changed else "unchanged", "arenas", arena, "policy")
+        return _form(request, arena, policy, given, trouble=str(error), status=422)
+    return redirect_with_notice("policy" if changed else "unchanged", "arenas", arena.name, "policy")
 
 
 @router.get("/phase", response_class=HTMLResponse)
-async def phase_page(arena: str, request: Request) -> HTMLResponse:
+async def phase_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """The four phases, and the current one."""
-    found = await arena_of(request, arena)
-    policy = await current_policy(pool_of(request), arena)
-    return arena_page(request, found, "phase.html", "phase", phases=PHASES, phase=policy.phase)
+    policy = await current_policy(pool_of(request), arena.name)
+    return arena_page(request, arena, "phase.html", "phase", phases=PHASES, phase=policy.phase)
 
 
 @router.get("/phase/confirm", response_class=HTMLResponse)
-async def phase_confirm(arena: str, request: Request, phase: int) -> HTMLResponse:
+async def phase_confirm(arena: FoundArena, request: Request, phase: int) -> HTMLResponse:
     """Confirm a change of phase."""
-    found = await arena_of(request, arena)
-    policy = await current_policy(pool_of(request), arena)
+    policy = await current_policy(pool_of(request), arena.name)
     apply_policy_changes(policy, {"phase": phase})
     return arena_page(
-        request, found, "phase_confirm.html", "phase", now=PHASES[policy.phase - 1], then=PHASES[phase - 1]
+        request, arena, "phase_confirm.html", "phase", now=PHASES[policy.phase - 1], then=PHASES[phase - 1]
     )
 
 
@@ -135,16 +126,10 @@ def read_constants(policy: Policy, given: Mapping[str, str]) -> dict[str, object
 
 
 def _form(
-    request: Request,
-    arena: Arena,
-    policy: Policy,
-    given: Mapping[str, str],
-    *,
-    trouble: str | None = None,
-    status: int = 200,
+    request: Request, arena: Arena, policy: Policy, given: Mapping[str, str], **said: Any
 ) -> HTMLResponse:
     groups = constants(policy, given)
-    return arena_page(request, arena, "policy.html", "policy", status=status, groups=groups, trouble=trouble)
+    return arena_page(request, arena, "policy.html", "policy", groups=groups, **said)
 
 
 def _inputs(definition: FieldDefinition, value: Any, given: Mapping[str, str]) -> list[Input]:

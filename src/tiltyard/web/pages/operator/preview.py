@@ -16,11 +16,7 @@ from markupsafe import Markup
 from tiltyard.arena.content.arenas import Arena, read_prompt_responses
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import CONVERSATION, read_conversation
-from tiltyard.arena.operators.stages import (
-    AnsweredPrompt,
-    PreviewedResponse,
-    find_answered_prompt,
-)
+from tiltyard.arena.operators.stages import AnsweredPrompt, PreviewedResponse, find_answered_prompt
 from tiltyard.errors import NotFound
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages import paths
@@ -32,7 +28,7 @@ from tiltyard.web.pages.matchup_view import (
     divide_conversations,
     image_address,
 )
-from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
+from tiltyard.web.pages.operator.operator_access import FoundArena, arena_page, operator_router, pool_of
 from tiltyard.web.pages.voter_texts import read_voter_texts
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.app_sandbox import PLAIN
@@ -42,22 +38,21 @@ router = operator_router("/arenas/{arena}/preview")
 
 @router.get("", response_class=HTMLResponse)
 async def preview_page(
-    arena: str, request: Request, prompt: Annotated[int, Query(ge=0, lt=2**31)] = 0
+    arena: FoundArena, request: Request, prompt: Annotated[int, Query(ge=0, lt=2**31)] = 0
 ) -> HTMLResponse:
     """A prompt with two responses chosen at random, as voters see them. A live arena has none before it is asked."""
-    found = await arena_of(request, arena)
-    asked = None if found.settings.is_live else await find_answered_prompt(pool_of(request), found, prompt)
-    scene, pair = (None, ()) if asked is None else await _scene(request, found, asked)
+    asked = None if arena.settings.is_live else await find_answered_prompt(pool_of(request), arena, prompt)
+    scene, pair = (None, ()) if asked is None else await _scene(request, arena, asked)
     return arena_page(
         request,
-        found,
+        arena,
         "preview.html",
         "preview",
         scene=scene,
         asked=asked,
         pair=pair,
         first=prompt,
-        texts=await read_voter_texts(request, found),
+        texts=await read_voter_texts(request, arena),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -13,8 +13,8 @@ from tiltyard.arena.operators.arena_changes import hide, show_again, withdraw
 from tiltyard.errors import Conflict, InputError
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_router,
     pool_of,
@@ -30,7 +30,7 @@ _PAGE_ROWS = 50
 
 @router.get("", response_class=HTMLResponse)
 async def prompts_page(
-    arena: str,
+    arena: FoundArena,
     request: Request,
     after: Annotated[int, Query(ge=-1, lt=2**31)] = -1,
     q: Annotated[Plain, Query()] = "",
@@ -39,13 +39,12 @@ async def prompts_page(
     only: Annotated[Literal["", "flagged", "hidden"], Query()] = "",
 ) -> HTMLResponse:
     """A page of the prompts that match, ordered by number."""
-    found = await arena_of(request, arena)
     search = PromptSearch(q.strip(), category, model, flagged=only == "flagged", hidden=only == "hidden")
-    page = await browse_prompts(pool_of(request), found, search, after=after, limit=_PAGE_ROWS)
-    categories, _ = await read_prompt_filters(pool_of(request), found)
+    page = await browse_prompts(pool_of(request), arena, search, after=after, limit=_PAGE_ROWS)
+    categories, _ = await read_prompt_filters(pool_of(request), arena)
     return arena_page(
         request,
-        found,
+        arena,
         "prompts.html",
         "prompts",
         prompts=page.prompts,
@@ -54,7 +53,7 @@ async def prompts_page(
         search=search,
         only=only,
         categories=categories,
-        models=[one.name for one in await read_models(pool_of(request), found)],
+        models=[one.name for one in await read_models(pool_of(request), arena)],
         asked={
             "q": q.strip() or None,
             "category": category or None,
@@ -65,66 +64,69 @@ async def prompts_page(
 
 
 @router.get("/view", response_class=HTMLResponse)
-async def prompt_page(arena: str, request: Request, prompt: Annotated[Plain, Query()]) -> HTMLResponse:
+async def prompt_page(arena: FoundArena, request: Request, prompt: Annotated[Plain, Query()]) -> HTMLResponse:
     """A prompt with all its responses, as voters see them."""
-    found = await arena_of(request, arena)
-    return await _view(request, found, prompt)
+    return await _view(request, arena, prompt)
 
 
 @router.post("/hide")
 async def hide_form(
-    arena: str, request: Request, prompt: Annotated[Plain, Form()], model: Annotated[Plain, Form()] = ""
+    arena: FoundArena,
+    request: Request,
+    prompt: Annotated[Plain, Form()],
+    model: Annotated[Plain, Form()] = "",
 ) -> Response:
     """Hide a response, or all responses to a prompt. It can be undone, so nothing is asked before."""
-    registry, found = registry_of(request), await arena_of(request, arena)
+    registry = registry_of(request)
     actor = actor_of(request).name
     try:
-        await hide(registry.pool, registry.blobs, arena, prompt, model or None, actor=actor)
+        await hide(registry.pool, registry.blobs, arena.name, prompt, model or None, actor=actor)
     except Conflict as error:
-        return await _view(request, found, prompt, trouble=str(error), status=409)
-    return redirect_with_notice("hidden", "arenas", arena, "prompts", "view", query={"prompt": prompt})
+        return await _view(request, arena, prompt, trouble=str(error), status=409)
+    return redirect_with_notice("hidden", "arenas", arena.name, "prompts", "view", query={"prompt": prompt})
 
 
 @router.post("/show")
 async def show_form(
-    arena: str, request: Request, prompt: Annotated[Plain, Form()], model: Annotated[Plain, Form()] = ""
+    arena: FoundArena,
+    request: Request,
+    prompt: Annotated[Plain, Form()],
+    model: Annotated[Plain, Form()] = "",
 ) -> Response:
     """Show hidden responses again."""
-    found = await arena_of(request, arena)
     try:
-        await show_again(pool_of(request), arena, prompt, model or None, actor=actor_of(request).name)
+        await show_again(pool_of(request), arena.name, prompt, model or None, actor=actor_of(request).name)
     except Conflict as error:
-        return await _view(request, found, prompt, trouble=str(error), status=409)
-    return redirect_with_notice("shown", "arenas", arena, "prompts", "view", query={"prompt": prompt})
+        return await _view(request, arena, prompt, trouble=str(error), status=409)
+    return redirect_with_notice("shown", "arenas", arena.name, "prompts", "view", query={"prompt": prompt})
 
 
 @router.get("/withdraw", response_class=HTMLResponse)
 async def withdraw_page(
-    arena: str,
+    arena: FoundArena,
     request: Request,
     prompt: Annotated[Plain, Query()] = "",
     model: Annotated[Plain, Query()] = "",
 ) -> HTMLResponse:
     """Confirm a withdrawal."""
-    found = await arena_of(request, arena)
-    return await _confirm(request, found, prompt.strip(), model.strip())
+    return await _confirm(request, arena, prompt.strip(), model.strip())
 
 
 @router.post("/withdraw")
 async def withdraw_form(
-    arena: str,
+    arena: FoundArena,
     request: Request,
     prompt: Annotated[Plain, Form()],
     model: Annotated[Plain, Form()] = "",
     reason: Annotated[str, Form()] = "",
 ) -> Response:
     """Withdraw a prompt or a response."""
-    registry, found = registry_of(request), await arena_of(request, arena)
+    registry = registry_of(request)
     try:
         await withdraw(
             registry.pool,
             registry.blobs,
-            arena,
+            arena.name,
             prompt,
             model or None,
             reason=reason,
@@ -132,13 +134,11 @@ async def withdraw_form(
         )
     except (InputError, Conflict) as error:
         status = 409 if isinstance(error, Conflict) else 422
-        return await _confirm(request, found, prompt, model, reason=reason, trouble=str(error), status=status)
-    return redirect_with_notice("withdrawn", "arenas", arena, "prompts")
+        return await _confirm(request, arena, prompt, model, reason=reason, trouble=str(error), status=status)
+    return redirect_with_notice("withdrawn", "arenas", arena.name, "prompts")
 
 
-async def _view(
-    request: Request, arena: Arena, prompt: str, *, trouble: str | None = None, status: int = 200
-) -> HTMLResponse:
+async def _view(request: Request, arena: Arena, prompt: str, **said: Any) -> HTMLResponse:
     listed = await list_prompt_responses(pool_of(request), arena, prompt)
     live = [one.model for one in listed if not one.hidden]
     hidden = [one.model for one in listed if one.hidden]
@@ -147,23 +147,15 @@ async def _view(
         arena,
         "prompt.html",
         "prompts",
-        status=status,
-        trouble=trouble,
         prompt=prompt,
         exhibit=await preview_responses(request, arena, prompt, live),
         hidden=(await preview_responses(request, arena, prompt, hidden)).responses,
+        **said,
     )
 
 
 async def _confirm(
-    request: Request,
-    arena: Arena,
-    prompt: str,
-    model: str,
-    *,
-    reason: str = "",
-    trouble: str | None = None,
-    status: int = 200,
+    request: Request, arena: Arena, prompt: str, model: str, *, reason: str = "", **said: Any
 ) -> HTMLResponse:
     exhibit = await preview_responses(request, arena, prompt, [model] if model else [])
     return arena_page(
@@ -171,10 +163,9 @@ async def _confirm(
         arena,
         "withdraw.html",
         "prompts",
-        status=status,
         prompt=prompt,
         model=model,
         exhibit=exhibit,
         reason=reason,
-        trouble=trouble,
+        **said,
     )

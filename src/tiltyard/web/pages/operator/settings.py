@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
@@ -13,16 +13,13 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
 from tiltyard.errors import InputError
-from tiltyard.foundation.field_definitions import (
-    FieldDefinition,
-    definitions,
-)
+from tiltyard.foundation.field_definitions import FieldDefinition, definitions
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_router,
     pool_of,
@@ -33,50 +30,51 @@ router = operator_router("/arenas/{arena}/settings")
 
 
 @router.get("", response_class=HTMLResponse)
-async def settings_page(arena: str, request: Request) -> HTMLResponse:
+async def settings_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """All settings, with their meanings."""
-    return await _form(request, await arena_of(request, arena), {})
+    return await _form(request, arena, {})
 
 
 @router.get("/review", response_class=HTMLResponse)
-async def settings_review(arena: str, request: Request) -> HTMLResponse:
+async def settings_review(arena: FoundArena, request: Request) -> HTMLResponse:
     """Review the changes before they are saved."""
-    found = await arena_of(request, arena)
     given = dict(request.query_params)
     try:
-        title, changed = read_settings(found, given)
+        title, changed = read_settings(arena, given)
     except InputError as error:
-        return await _form(request, found, given, trouble=str(error), status=422)
-    before, known = found.settings.to_dict(), editable_settings(found)
+        return await _form(request, arena, given, trouble=str(error), status=422)
+    before, known = arena.settings.to_dict(), editable_settings(arena)
     sent = [(name, known[name].text(value)) for name, value in changed.items()]
     rows = [(known[name], known[name].text(before[name]), text) for name, text in sent]
     return arena_page(
         request,
-        found,
+        arena,
         "settings_review.html",
         "settings",
         rows=rows,
         sent=sent,
         title=title,
-        **await _blind_votes(request, found, ArenaSettings.from_dict(before | changed)),
+        **await _blind_votes(request, arena, ArenaSettings.from_dict(before | changed)),
     )
 
 
 @router.post("")
-async def settings_form(arena: str, request: Request) -> Response:
+async def settings_form(arena: FoundArena, request: Request) -> Response:
     """Save the reviewed changes."""
-    registry, found = registry_of(request), await arena_of(request, arena)
+    registry = registry_of(request)
     given = {name: str(value) for name, value in (await request.form()).items()}
     try:
-        title, changed = read_settings(found, given)
+        title, changed = read_settings(arena, given)
         if not changed and title is None:
-            return redirect_with_notice("unchanged", "arenas", arena, "settings")
-        await change_settings(pool_of(request), arena, changed, title=title, actor=actor_of(request).name)
+            return redirect_with_notice("unchanged", "arenas", arena.name, "settings")
+        await change_settings(
+            pool_of(request), arena.name, changed, title=title, actor=actor_of(request).name
+        )
     except InputError as error:
-        return await _form(request, found, given, trouble=str(error), status=422)
+        return await _form(request, arena, given, trouble=str(error), status=422)
     await registry.settings_changed()
-    boards_of(request).forget(arena)
-    return redirect_with_notice("settings", "arenas", arena, "settings")
+    boards_of(request).forget(arena.name)
+    return redirect_with_notice("settings", "arenas", arena.name, "settings")
 
 
 def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, dict[str, object]]:
@@ -119,14 +117,7 @@ async def _blind_votes(request: Request, arena: Arena, settings: ArenaSettings) 
     return {"reveal": settings.reveal, "session_votes": settings.session_votes, "blind_votes": blind}
 
 
-async def _form(
-    request: Request,
-    arena: Arena,
-    given: Mapping[str, str],
-    *,
-    trouble: str | None = None,
-    status: int = 200,
-) -> HTMLResponse:
+async def _form(request: Request, arena: Arena, given: Mapping[str, str], **said: Any) -> HTMLResponse:
     settings = [
         (one, given.get(name, one.text(getattr(arena.settings, name))))
         for name, one in editable_settings(arena).items()
@@ -136,9 +127,8 @@ async def _form(
         arena,
         "settings.html",
         "settings",
-        status=status,
         settings=settings,
         title=given.get("title", arena.title),
-        trouble=trouble,
         **await _blind_votes(request, arena, arena.settings),
+        **said,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -22,6 +22,7 @@ from tiltyard.errors import Conflict
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
     arena_of,
     arena_page,
@@ -38,47 +39,47 @@ ConfirmedAct = Literal["open", "archive"]
 
 
 @router.get("", response_class=HTMLResponse)
-async def stage_page(arena: str, request: Request) -> HTMLResponse:
+async def stage_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """The current stage, and what can be done."""
-    return await _page(request, await arena_of(request, arena))
+    return await _page(request, arena)
 
 
 @router.get("/confirm", response_class=HTMLResponse)
-async def stage_confirm(arena: str, request: Request, act: Annotated[ConfirmedAct, Query()]) -> HTMLResponse:
+async def stage_confirm(
+    arena: FoundArena, request: Request, act: Annotated[ConfirmedAct, Query()]
+) -> HTMLResponse:
     """What an act does, before it is done."""
-    return await _confirm(request, await arena_of(request, arena), act)
+    return await _confirm(request, arena, act)
 
 
 @router.post("")
-async def stage_form(arena: str, request: Request, act: Annotated[StageAct, Form()]) -> Response:
+async def stage_form(arena: FoundArena, request: Request, act: Annotated[StageAct, Form()]) -> Response:
     """Change the stage."""
-    found = await arena_of(request, arena)
     try:
-        await _do(request, found, act)
+        await _do(request, arena, act)
     except Conflict as error:
-        return await _page(request, found, trouble=str(error), status=409)
-    await _spread(request, arena)
-    return redirect_with_notice(f"stage-{act}", "arenas", arena, "stage")
+        return await _page(request, arena, trouble=str(error), status=409)
+    await _spread(request, arena.name)
+    return redirect_with_notice(f"stage-{act}", "arenas", arena.name, "stage")
 
 
 @router.get("/delete", response_class=HTMLResponse)
-async def delete_page(arena: str, request: Request) -> HTMLResponse:
+async def delete_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """What deleting does, before it is done."""
-    return await _confirm(request, await arena_of(request, arena), "delete")
+    return await _confirm(request, arena, "delete")
 
 
 @router.post("/delete")
-async def delete_form(arena: str, request: Request, typed: Annotated[str, Form()] = "") -> Response:
+async def delete_form(arena: FoundArena, request: Request, typed: Annotated[str, Form()] = "") -> Response:
     """Hide the arena and have it deleted later. Its name is typed."""
-    found = await arena_of(request, arena)
-    if typed.strip() != found.name:
-        trouble = f"type {found.name} to confirm that this arena is meant"
-        return await _confirm(request, found, "delete", trouble=trouble, status=422)
+    if typed.strip() != arena.name:
+        trouble = f"type {arena.name} to confirm that this arena is meant"
+        return await _confirm(request, arena, "delete", trouble=trouble, status=422)
     try:
-        await request_deletion(pool_of(request), arena, actor=actor_of(request).name)
+        await request_deletion(pool_of(request), arena.name, actor=actor_of(request).name)
     except Conflict as error:
-        return await _page(request, found, trouble=str(error), status=409)
-    await _spread(request, arena)
+        return await _page(request, arena, trouble=str(error), status=409)
+    await _spread(request, arena.name)
     return redirect_with_notice("stage-delete")
 
 
@@ -113,39 +114,30 @@ async def _do(request: Request, arena: Arena, act: StageAct) -> None:
         await set_stage(pool, name, "open", actor=actor)
 
 
-async def _page(
-    request: Request, arena: Arena, *, trouble: str | None = None, status: int = 200
-) -> HTMLResponse:
+async def _page(request: Request, arena: Arena, **said: Any) -> HTMLResponse:
     pool = pool_of(request)
     return arena_page(
         request,
         arena,
         "stage.html",
         "stage",
-        status=status,
-        trouble=trouble,
         stage=arena.settings.stage,
         checklist=await read_checklist(pool, arena),
         due=(await read_deletions(pool)).get(arena.arena),
+        **said,
     )
 
 
 async def _confirm(
-    request: Request,
-    arena: Arena,
-    act: Literal["open", "archive", "delete"],
-    *,
-    trouble: str | None = None,
-    status: int = 200,
+    request: Request, arena: Arena, act: Literal["open", "archive", "delete"], **said: Any
 ) -> HTMLResponse:
     return arena_page(
         request,
         arena,
         "stage_confirm.html",
         "stage",
-        status=status,
-        trouble=trouble,
         act=act,
         days=DELETION_GRACE_DAYS,
         checklist=await read_checklist(pool_of(request), arena),
+        **said,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
@@ -17,8 +18,8 @@ from tiltyard.arena.content.arena_texts import (
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import InputError
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_router,
     pool_of,
@@ -51,46 +52,38 @@ router = operator_router("/arenas/{arena}/texts")
 
 
 @router.get("", response_class=HTMLResponse)
-async def texts_page(arena: str, request: Request) -> HTMLResponse:
+async def texts_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """The texts as they are."""
-    found = await arena_of(request, arena)
-    texts = await read_texts(pool_of(request), found)
-    return await _page(request, found, {name: one.content for name, one in texts.items()})
+    texts = await read_texts(pool_of(request), arena)
+    return await _page(request, arena, {name: one.content for name, one in texts.items()})
 
 
 @router.post("")
-async def texts_form(arena: str, request: Request) -> Response:
+async def texts_form(arena: FoundArena, request: Request) -> Response:
     """Save the texts, or show how they look without saving them."""
-    found, form = await arena_of(request, arena), await request.form()
+    form = await request.form()
     # A browser sends the line ends of the network, whatever was typed.
     given = {name: str(form.get(name, "")).replace("\r\n", "\n").strip() for name in TEXT_NAMES}
     if form.get("act") == "preview":
-        return await _page(request, found, given, shown=True)
+        return await _page(request, arena, given, shown=True)
     try:
-        changed = await change_texts(pool_of(request), arena, given, actor=actor_of(request).name)
+        changed = await change_texts(pool_of(request), arena.name, given, actor=actor_of(request).name)
     except InputError as error:
-        return await _page(request, found, given, trouble=str(error), status=422)
-    return redirect_with_notice("texts" if changed else "unchanged", "arenas", arena, "texts")
+        return await _page(request, arena, given, trouble=str(error), status=422)
+    return redirect_with_notice("texts" if changed else "unchanged", "arenas", arena.name, "texts")
 
 
 async def _page(
-    request: Request,
-    arena: Arena,
-    given: Mapping[TextName, str],
-    *,
-    shown: bool = False,
-    trouble: str | None = None,
-    status: int = 200,
+    request: Request, arena: Arena, given: Mapping[TextName, str], *, shown: bool = False, **said: Any
 ) -> HTMLResponse:
     return arena_page(
         request,
         arena,
         "texts.html",
         "texts",
-        status=status,
-        trouble=trouble,
         given=given,
         texts=TEXTS,
         most=MAX_TEXT_CHARACTERS,
         looks=await render_texts(request, given) if shown else None,
+        **said,
     )

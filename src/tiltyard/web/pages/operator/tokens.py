@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
@@ -85,12 +85,7 @@ def _days(text: str) -> int:
 
 
 async def _page(
-    request: Request,
-    *,
-    token: str | None = None,
-    made: str | None = None,
-    trouble: str | None = None,
-    status: int = 200,
+    request: Request, *, token: str | None = None, made: str | None = None, **said: Any
 ) -> HTMLResponse:
     actor = actor_of(request)
     tokens = await access_of(request).accounts.list_tokens(whose_tokens(actor))
@@ -98,12 +93,11 @@ async def _page(
     return operator_page(
         request,
         "tokens.html",
-        status=status,
         active="tokens",
         tokens=tokens[::-1],
         scopes=SCOPES,
         arenas=arenas,
         token=token,
         made=made,
-        trouble=trouble,
+        **said,
     )

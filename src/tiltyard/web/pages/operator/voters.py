@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import Form, Path, Query, Request
@@ -30,8 +30,8 @@ from tiltyard.arena.operators.voters import (
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.access.access import access_of
 from tiltyard.web.pages.operator.operator_access import (
+    FoundArena,
     actor_of,
-    arena_of,
     arena_page,
     operator_router,
     pool_of,
@@ -60,20 +60,19 @@ _LISTED_FLAGS = 50
 
 @router.get("/voters", response_class=HTMLResponse)
 async def voters_page(
-    arena: str, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
+    arena: FoundArena, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
 ) -> HTMLResponse:
     """Sessions, ordered by votes."""
-    found = await arena_of(request, arena)
-    voters, more = await list_voter_page(pool_of(request), found, page=page, size=_PAGE_ROWS)
+    voters, more = await list_voter_page(pool_of(request), arena, page=page, size=_PAGE_ROWS)
     judges = await read_judge_names(pool_of(request), [one.session for one in voters])
     return arena_page(
         request,
-        found,
+        arena,
         "voters.html",
         "voters",
         voters=voters,
         judges=judges,
-        groups=[] if page else await list_flagged_groups(pool_of(request), found),
+        groups=[] if page else await list_flagged_groups(pool_of(request), arena),
         listed=_LISTED_FLAGS,
         sources=SOURCES,
         page=page,
@@ -84,50 +83,51 @@ async def voters_page(
 
 @router.get("/voters/{session}", response_class=HTMLResponse)
 async def voter_page(
-    arena: str,
+    arena: FoundArena,
     session: Session,
     request: Request,
     before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
 ) -> HTMLResponse:
     """One session's record."""
-    return await _record(request, await arena_of(request, arena), session, before=before)
+    return await _record(request, arena, session, before=before)
 
 
 @router.get("/voters/{session}/exclude", response_class=HTMLResponse)
 async def exclude_page(
-    arena: str, session: Session, request: Request, reason: Annotated[str, Query()] = ""
+    arena: FoundArena, session: Session, request: Request, reason: Annotated[str, Query()] = ""
 ) -> HTMLResponse:
     """Preview the exclusion of a session's votes."""
-    found = await arena_of(request, arena)
-    return await _preview(request, found, session, reason)
+    return await _preview(request, arena, session, reason)
 
 
 @router.post("/voters/{session}/exclude")
 async def exclude_form(
-    arena: str, session: Session, request: Request, reason: Annotated[str, Form()] = ""
+    arena: FoundArena, session: Session, request: Request, reason: Annotated[str, Form()] = ""
 ) -> Response:
     """Exclude a session's votes from the ratings."""
-    found = await arena_of(request, arena)
-    record = await voter_record(pool_of(request), found, session, size=1)
+    record = await voter_record(pool_of(request), arena, session, size=1)
     if record.excluded == record.total:
-        return redirect_with_notice("unchanged", "arenas", arena, "exclusions")
+        return redirect_with_notice("unchanged", "arenas", arena.name, "exclusions")
     try:
         await exclude(
-            pool_of(request), arena, VoteSelection(sessions=[session]), reason, actor=actor_of(request).name
+            pool_of(request),
+            arena.name,
+            VoteSelection(sessions=[session]),
+            reason,
+            actor=actor_of(request).name,
         )
     except InputError as error:
-        return await _record(request, found, session, reason=reason, trouble=str(error), status=422)
-    return redirect_with_notice("excluded", "arenas", arena, "exclusions")
+        return await _record(request, arena, session, reason=reason, trouble=str(error), status=422)
+    return redirect_with_notice("excluded", "arenas", arena.name, "exclusions")
 
 
 @router.get("/exclusions", response_class=HTMLResponse)
-async def exclusions_page(arena: str, request: Request) -> HTMLResponse:
+async def exclusions_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """All exclusions, and whether they were restored."""
-    found = await arena_of(request, arena)
-    known = await read_excluded_votes(pool_of(request), found)
+    known = await read_excluded_votes(pool_of(request), arena)
     return arena_page(
         request,
-        found,
+        arena,
         "exclusions.html",
         "exclusions",
         exclusions=known.exclusions,
@@ -137,16 +137,15 @@ async def exclusions_page(arena: str, request: Request) -> HTMLResponse:
 
 
 @router.get("/exclusions/{exclusion}/restore", response_class=HTMLResponse)
-async def restore_page(arena: str, exclusion: Session, request: Request) -> HTMLResponse:
+async def restore_page(arena: FoundArena, exclusion: Session, request: Request) -> HTMLResponse:
     """Confirm restoring votes."""
-    found = await arena_of(request, arena)
-    known = await read_excluded_votes(pool_of(request), found)
+    known = await read_excluded_votes(pool_of(request), arena)
     one = next((each for each in known.exclusions if each.exclusion == exclusion), None)
     if one is None:
         raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
     return arena_page(
         request,
-        found,
+        arena,
         "restore.html",
         "exclusions",
         exclusion=one,
@@ -173,8 +172,7 @@ async def _record(
     *,
     before: int | None = None,
     reason: str = "",
-    trouble: str | None = None,
-    status: int = 200,
+    **said: Any,
 ) -> HTMLResponse:
     record = await voter_record(pool_of(request), arena, session, before=before, size=_PAGE_ROWS)
     judges = await read_judge_names(pool_of(request), [session])
@@ -183,14 +181,13 @@ async def _record(
         arena,
         "voter.html",
         "voters",
-        status=status,
         record=record,
         judge=judges.get(session),
         outcomes=OUTCOMES,
         sources=SOURCES,
         human=any(one.source == HUMAN for one in record.counted),
         reason=reason,
-        trouble=trouble,
+        **said,
     )
 
 
@@ -223,7 +220,7 @@ Number = Annotated[int, Query(ge=0, lt=2**63)]
 
 @router.get("/exclude", response_class=HTMLResponse)
 async def exclude_selected_page(
-    arena: str,
+    arena: FoundArena,
     request: Request,
     session: Annotated[list[Number] | None, Query(max_length=_SELECTED_LIMIT)] = None,
     matchup: Annotated[list[UUID] | None, Query(max_length=_SELECTED_LIMIT)] = None,
@@ -231,16 +228,15 @@ async def exclude_selected_page(
     reason: Annotated[str, Query()] = "",
 ) -> HTMLResponse:
     """Preview the exclusion of what was selected: sessions, votes, or a group of the page of voters."""
-    found = await arena_of(request, arena)
     if group:
-        flagged = await find_flagged_group(pool_of(request), found, group)
+        flagged = await find_flagged_group(pool_of(request), arena, group)
         session = list(flagged.sessions)
-    return await _preview_selection(request, found, VoteSelection(sessions=session, matchups=matchup), reason)
+    return await _preview_selection(request, arena, VoteSelection(sessions=session, matchups=matchup), reason)
 
 
 @router.post("/exclude")
 async def exclude_selected_form(
-    arena: str,
+    arena: FoundArena,
     request: Request,
     session: Annotated[list[int] | None, Form(max_length=_SELECTED_LIMIT)] = None,
     matchup: Annotated[list[UUID] | None, Form(max_length=_SELECTED_LIMIT)] = None,
@@ -249,24 +245,18 @@ async def exclude_selected_form(
     reason: Annotated[str, Form()] = "",
 ) -> Response:
     """Exclude the selected votes from the ratings, or show the effect of that. ``sessions``: numbers with spaces between."""
-    found = await arena_of(request, arena)
-    listed = [*(session or ()), *_read_numbers(sessions)]
-    selection = VoteSelection(sessions=listed or None, matchups=matchup)
-    if act == "preview":
-        return await _preview_selection(request, found, selection, reason)
-    try:
-        await exclude(pool_of(request), arena, selection, reason, actor=actor_of(request).name)
-    except InputError as error:
-        return await _preview_selection(request, found, selection, reason, trouble=str(error), status=422)
-    return redirect_with_notice("excluded", "arenas", arena, "exclusions")
-
-
-def _read_numbers(text: str) -> list[int]:
-    """The numbers of sessions in a text."""
-    words = text.split()
+    words = sessions.split()
     if len(words) > _LISTED_LIMIT:
         raise InputError(f"{len(words):,} sessions are selected; exclude at most {_LISTED_LIMIT:,} at a time")
-    return [session_number(word) for word in words]
+    listed = [*(session or ()), *map(session_number, words)]
+    selection = VoteSelection(sessions=listed or None, matchups=matchup)
+    if act == "preview":
+        return await _preview_selection(request, arena, selection, reason)
+    try:
+        await exclude(pool_of(request), arena.name, selection, reason, actor=actor_of(request).name)
+    except InputError as error:
+        return await _preview_selection(request, arena, selection, reason, trouble=str(error), status=422)
+    return redirect_with_notice("excluded", "arenas", arena.name, "exclusions")
 
 
 async def _preview_selection(
@@ -328,28 +318,28 @@ _SESSION_DIGITS = 19
 
 @router.get("/erase", response_class=HTMLResponse)
 async def erase_page(
-    arena: str, request: Request, session: Annotated[Plain, Query(max_length=100)] = ""
+    arena: FoundArena, request: Request, session: Annotated[Plain, Query(max_length=100)] = ""
 ) -> HTMLResponse:
     """Ask for a voter's number; with one, show what is deleted and what stays, and the button."""
-    return await _ask(request, await arena_of(request, arena), session.strip())
+    return await _ask(request, arena, session.strip())
 
 
 @router.post("/erase")
 async def erase_form(
-    arena: str,
+    arena: FoundArena,
     request: Request,
     session: Annotated[Plain, Form(max_length=100)] = "",
     reason: Annotated[str, Form()] = "",
 ) -> Response:
     """Delete the voter, and say what was deleted."""
-    found, pool = await arena_of(request, arena), pool_of(request)
+    pool = pool_of(request)
     try:
         number = session_number(session.strip())
-        erased = await erase_session(pool, arena, number, reason=reason, actor=actor_of(request).name)
+        erased = await erase_session(pool, arena.name, number, reason=reason, actor=actor_of(request).name)
     except (NotFound, Conflict, InputError) as error:
-        return await _ask(request, found, session.strip(), reason=reason, error=error)
+        return await _ask(request, arena, session.strip(), reason=reason, error=error)
     access_of(request).forget()
-    return arena_page(request, found, "erased.html", "voters", erased=erased)
+    return arena_page(request, arena, "erased.html", "voters", erased=erased)
 
 
 async def _ask(
@@ -366,23 +356,18 @@ async def _ask(
             held = await read_held_in_arena(pool_of(request), arena, session_number(session))
         except (NotFound, InputError) as missing:
             error = error or missing
+    status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
     return arena_page(
         request,
         arena,
         "erase.html",
         "voters",
-        status=_status_of(error),
+        status=200 if error is None else status,
         trouble=None if error is None else str(error),
         session=session,
         held=held,
         reason=reason,
     )
-
-
-def _status_of(error: NotFound | Conflict | InputError | None) -> int:
-    if error is None:
-        return 200
-    return 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
 
 
 def session_number(text: str) -> int:

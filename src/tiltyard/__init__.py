@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tiltyard.client import AsyncClient, Client
     from tiltyard.core.battles import Battle, Label, Outcome, Table
     from tiltyard.core.board import Board, Row, make_board
+    from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings import (
         BradleyTerry,
         Elo,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     )
     from tiltyard.core.ratings.comparison import compare_models
     from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
-    from tiltyard.core.ratings.ranks import rank_models
+    from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
     from tiltyard.errors import TiltyardError
     from tiltyard.files import open_battles, read_battles, write_battles
     from tiltyard.files.answer import Answer
@@ -87,7 +88,9 @@ __all__ = [
     "simulate",
     "tournament",
     "tournament_async",
+    "validity_report",
     "verify",
+    "votes_to_flip",
     "write_answers",
     "write_battles",
 ]
@@ -96,6 +99,7 @@ _HOMES = {
     "tiltyard.client": ("AsyncClient", "Client"),
     "tiltyard.core.battles": ("Battle", "Label", "Outcome", "Table"),
     "tiltyard.core.board": ("Board", "Row", "make_board"),
+    "tiltyard.core.policy.validity.report": ("validity_report",),
     "tiltyard.core.ratings": (
         "BradleyTerry",
         "Elo",
@@ -108,7 +112,7 @@ _HOMES = {
     ),
     "tiltyard.core.ratings.comparison": ("compare_models",),
     "tiltyard.core.ratings.fit_check": ("check_fit", "predict_ahead"),
-    "tiltyard.core.ratings.ranks": ("rank_models",),
+    "tiltyard.core.ratings.ranks": ("rank_models", "votes_to_flip"),
     "tiltyard.errors": ("TiltyardError",),
     "tiltyard.files": ("open_battles", "read_battles", "write_battles"),
     "tiltyard.files.answer": ("Answer",),

@@ -51,7 +51,9 @@ NAMES = [
     "simulate",
     "tournament",
     "tournament_async",
+    "validity_report",
     "verify",
+    "votes_to_flip",
     "write_answers",
     "write_battles",
 ]

@@ -97,7 +97,7 @@ class FieldDefinition:
                 self.choices and isinstance(value, tuple) and set(value) - set(self.choices)
             )
         if not allowed:
-            raise self._refused(repr(value))
+            raise self._refused(repr(self.text(value) if isinstance(value, tuple) else value))
 
     def read(self, text: str) -> Any:
         """The value that a text means, in a form or an environment variable; raise `BadOption` if it means none."""
@@ -127,7 +127,7 @@ class FieldDefinition:
         return f"{value:.12g}" if isinstance(value, float) else str(value)
 
     def _refused(self, shown: str) -> BadOption:
-        none = ", or none" if self.optional else ""
+        none = ", or nothing" if self.optional else ""
         return BadOption(f"{self.name} is {shown[:200]}; expected {self.expected}{none}", option=self.name)
 
 

@@ -150,7 +150,7 @@ class ArenaSettings:
     ageing_hours: float | None = defined(
         None,
         "how long votes of new voters wait before they count, where everybody can vote. Unset: "
-        f"{PUBLIC_AGEING_HOURS:g} hours on a public address, and not at all elsewhere. A voter is new until a vote of "
+        f"{PUBLIC_AGEING_HOURS:g} hours on a public address, and not at all elsewhere. 0: not at all. A voter is new until a vote of "
         "theirs is rated; after 20 votes over an hour they need not wait any longer",
         label="Votes of new voters wait",
         unit="hours",

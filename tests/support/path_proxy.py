@@ -10,16 +10,6 @@ from urllib.parse import urlsplit
 _HEAD_BYTES = 64 * 1024
 
 
-def shard_of_path(path: str, arenas: dict[str, int]) -> int:
-    """The rule of docs/how-to/shard-arenas.md: matchups and invitations by their prefix, arenas by name, the rest to 0."""
-    parts = path.partition("?")[0].removeprefix("/api/v1").strip("/").split("/")
-    if len(parts) > 1 and parts[0] in {"live", "m", "matchups", "join"}:
-        return int(parts[1].partition("-")[0])
-    if len(parts) > 1 and parts[0] == "arenas":
-        return arenas.get(parts[1], 0)
-    return 0
-
-
 class PathProxy:
     """Passes each request to one of its servers."""
 

@@ -24,8 +24,8 @@ DEBIAN = Path("/usr/lib/postgresql/15/bin")
 
 
 @contextmanager
-def postgres(binaries: Path | None = None) -> Iterator[str]:
-    """The address of a new, empty server on loopback, which is gone afterwards."""
+def postgres(binaries: Path | None = None, options: str = "") -> Iterator[str]:
+    """The address of a new, empty server on loopback, or as ``options`` say, which is gone afterwards."""
     folder = _roomy_folder("tiltyard-pg-")
     binaries = binaries or _binaries()
     owner = account()
@@ -48,7 +48,7 @@ def postgres(binaries: Path | None = None) -> Iterator[str]:
             "-N",
         )
         pg_ctl = binaries / "pg_ctl"
-        port = _started(owner, pg_ctl, folder, data)
+        port = _started(owner, pg_ctl, folder, data, options)
         try:
             yield f"postgresql://tiltyard@127.0.0.1:{port}/postgres"
         finally:
@@ -57,12 +57,12 @@ def postgres(binaries: Path | None = None) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _started(owner: pwd.struct_passwd | None, pg_ctl: Path, folder: Path, data: Path) -> int:
+def _started(owner: pwd.struct_passwd | None, pg_ctl: Path, folder: Path, data: Path, more: str) -> int:
     """Start a server on a free port, on another if somebody took it meanwhile; the port."""
     log = folder / "log"
     for _ in range(3):
         port = _free_port()
-        options = f"-p {port} -k {folder} -h 127.0.0.1 -c fsync=off -c max_connections=60"
+        options = f"-p {port} -k {folder} -h 127.0.0.1 -c fsync=off -c max_connections=60 {more}"
         done = _attempt(owner, pg_ctl, "-D", data, "-w", "-t", "60", "-l", log, "-o", options, "start")
         if done.returncode == 0:
             return port

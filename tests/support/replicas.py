@@ -1,9 +1,13 @@
 """Two web processes on one database, behind a proxy that sends every request to either of them."""
 
+import asyncio
 import random
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import httpx2
 
 from support.faults.children import service
 from support.path_proxy import PathProxy, path_proxy
@@ -56,3 +60,27 @@ def marks(database: str, arena: str) -> dict[int | None, int]:
             (arena,),
         )
         return dict(rows.fetchall())
+
+
+async def vote_by_api(client: httpx2.AsyncClient, arena: str) -> None:
+    matchup = (await client.post(f"/api/v1/arenas/{arena}/matchups", json={})).raise_for_status().json()
+    for side in ("a", "b"):
+        (await client.get(matchup["responses"][side]["url"])).raise_for_status()
+    await asyncio.sleep(LOOK_SECONDS)
+    path = f"/api/v1/matchups/{matchup['matchup']}/vote"
+    voted = (await client.post(path, json={"winner": "model_a"})).raise_for_status()
+    assert voted.json()["unrated"] is None
+
+
+async def vote_by_page(client: httpx2.AsyncClient, arena: str) -> None:
+    """As a browser without scripts: what is in the form is sent, and pictures are fetched."""
+    page = (await client.get(f"/arenas/{arena}/vote")).raise_for_status().text
+    if 'data-matchup="' not in page:
+        page = (await client.post(f"/arenas/{arena}/vote", data={})).raise_for_status().text
+    for source in re.findall(r'<img[^>]* src="(/m/[^"]+)"', page):
+        (await client.get(source)).raise_for_status()
+    form = page.split('class="ballot"')[1].split("</form>")[0]
+    fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+    await asyncio.sleep(LOOK_SECONDS)
+    action = form.split('action="')[1].split('"')[0]
+    (await client.post(action, data={**fields, "winner": "tie"})).raise_for_status()

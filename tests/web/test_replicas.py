@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +14,7 @@ from support.faulty_upstream import faulty_upstream
 from support.live_sites import add_live_arena, parse_events, shown_texts
 from support.path_proxy import PathProxy
 from support.postgres_servers import fresh_database
-from support.replicas import ARENAS, LOOK_SECONDS, add_arenas, marks, replicas
+from support.replicas import ARENAS, add_arenas, marks, replicas, vote_by_api, vote_by_page
 from tiltyard.postgres.connections import connect
 
 
@@ -29,30 +28,6 @@ def site(
         add_arenas(database, home)
         with replicas(database, home) as proxy:
             yield database, proxy
-
-
-async def vote_by_api(client: httpx2.AsyncClient, arena: str) -> None:
-    matchup = (await client.post(f"/api/v1/arenas/{arena}/matchups", json={})).raise_for_status().json()
-    for side in ("a", "b"):
-        (await client.get(matchup["responses"][side]["url"])).raise_for_status()
-    await asyncio.sleep(LOOK_SECONDS)
-    path = f"/api/v1/matchups/{matchup['matchup']}/vote"
-    voted = (await client.post(path, json={"winner": "model_a"})).raise_for_status()
-    assert voted.json()["unrated"] is None
-
-
-async def vote_by_page(client: httpx2.AsyncClient, arena: str) -> None:
-    """As a browser without scripts: what is in the form is sent, and pictures are fetched."""
-    page = (await client.get(f"/arenas/{arena}/vote")).raise_for_status().text
-    if 'data-matchup="' not in page:
-        page = (await client.post(f"/arenas/{arena}/vote", data={})).raise_for_status().text
-    for source in re.findall(r'<img[^>]* src="(/m/[^"]+)"', page):
-        (await client.get(source)).raise_for_status()
-    form = page.split('class="ballot"')[1].split("</form>")[0]
-    fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
-    await asyncio.sleep(LOOK_SECONDS)
-    action = form.split('action="')[1].split('"')[0]
-    (await client.post(action, data={**fields, "winner": "tie"})).raise_for_status()
 
 
 @pytest.mark.parametrize("votes", [10, pytest.param(500, marks=pytest.mark.slow)])

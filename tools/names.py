@@ -11,6 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -286,6 +287,30 @@ def second_mechanisms() -> Iterator[str]:
             yield f"{user}: use foundation.caches, foundation.local_files or load_statements, not {pattern}"
 
 
+def import_cycles() -> Iterator[str]:
+    """Modules do not import each other in a circle, for types neither."""
+    paths = [path for path in PATHS if path.startswith("src/")]
+    names = {
+        path: path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for path in paths
+    }
+    modules = set(names.values())
+    graph: dict[str, set[str]] = {}
+    for path, name in names.items():
+        imported: set[str] = set()
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                members = (f"{node.module}.{alias.name}" for alias in node.names)
+                imported |= {member if member in modules else node.module for member in members}
+            elif isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+        graph[name] = (imported & modules) - {name}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield f"these import each other: {' → '.join(error.args[1])}"
+
+
 RULES = (
     repeated_classes,
     unclear_constants,
@@ -293,6 +318,7 @@ RULES = (
     misplaced_files,
     gerunds,
     second_mechanisms,
+    import_cycles,
 )
 
 

@@ -22,7 +22,7 @@ SENTENCE_WORDS = 4
 
 def files(pattern: str) -> list[Path]:
     """Files of the project that match, without what is built or installed."""
-    left_out = {"node_modules", "bundle", "site", "__pycache__"}
+    left_out = {"node_modules", ".venv", "bundle", "site", "__pycache__"}
     return [path for path in ROOT.glob(pattern) if not left_out & set(path.parts)]
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.models import OptionInfo
@@ -80,6 +83,27 @@ INCOMPLETE_EXIT_CODE = 3
 JUDGE_UNUSABLE_EXIT_CODE = 4
 #: `ab`: neither better, nor the same, nor worse can be said yet.
 UNDECIDED_EXIT_CODE = 5
+
+
+def with_options(
+    command: Callable[..., None],
+    annotations: Mapping[str, Any],
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    after: str | None = None,
+) -> Callable[..., None]:
+    """Let a command that takes ``**options`` state which: after one of its own parameters, or at the end."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    stated = inspect.signature(command, eval_str=True)
+    own = [one for one in stated.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    place = len(own) if after is None else [one.name for one in own].index(after) + 1
+    added = [
+        inspect.Parameter(name, keyword, default=defaults.get(name), annotation=annotation)
+        for name, annotation in annotations.items()
+    ]
+    rest = [one.replace(kind=keyword) for one in own[place:]]
+    command.__signature__ = stated.replace(parameters=[*own[:place], *added, *rest])  # type: ignore[attr-defined]
+    return command
 
 
 def given_options(context: typer.Context) -> dict[str, object]:

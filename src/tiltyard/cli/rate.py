@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from tiltyard.cli.options import (
     joined_conditions,
     rating_option,
     read_options,
+    with_options,
 )
 from tiltyard.cli.progress import show_read_progress
 from tiltyard.errors import BadOption, CannotRate
@@ -45,19 +45,10 @@ if TYPE_CHECKING:
 
 
 def _with_rating_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command every option that says how battles are rated, after its arguments."""
-    stated = inspect.signature(command, eval_str=True)
-    files, *others = (one for one in stated.parameters.values() if one.name != "context")
-    context = stated.parameters["context"]
-    others = [one for one in others if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    added = [
-        inspect.Parameter(name, keyword, default=option.said.default, annotation=_annotation(name, option))
-        for name, option in RATING_OPTIONS.items()
-    ]
-    others = [one.replace(kind=keyword) for one in others]
-    command.__signature__ = stated.replace(parameters=[context, files, *added, *others])  # type: ignore[attr-defined]
-    return command
+    """Give a command every option that says how battles are rated."""
+    annotations = {name: _annotation(name, option) for name, option in RATING_OPTIONS.items()}
+    defaults = {name: option.said.default for name, option in RATING_OPTIONS.items()}
+    return with_options(command, annotations, defaults, after="files")
 
 
 def _annotation(name: str, option: TypedRatingOption) -> Any:

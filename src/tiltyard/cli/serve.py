@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard.cli.database_options import Home, WaitNotice, serving_environment
+from tiltyard.cli.options import with_options
 from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.foundation.field_definitions import FieldDefinition, definitions
 from tiltyard.report.escapes import escape_controls
@@ -27,14 +27,8 @@ AsUser = Annotated[str | None, typer.Option(help="User that runs the embedded Po
 
 def _with_serving_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each of the serving settings; one that is not given is ``None``."""
-    stated = inspect.signature(command, eval_str=True)
-    kept = [one for one in stated.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(definition))
-        for name, definition in definitions(ServingSettings).items()
-    ]
-    command.__signature__ = stated.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
-    return command
+    settings = definitions(ServingSettings)
+    return with_options(command, {name: _option(definition) for name, definition in settings.items()})
 
 
 def _option(definition: FieldDefinition) -> Any:

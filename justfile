@@ -90,7 +90,7 @@ branches:
     pytest -n 2 --dist worksteal --cov --cov-report= tests/core
     coverage report --include='*/tiltyard/core/*' --fail-under=100
 
-# The image of deploy/, built without Docker and served by two web containers and a rater. Root on Debian; Up to half an hour.
+# The image of deploy/, built without Docker and served by two web containers and a rater. Root on Debian; up to half an hour.
 image:
     pytest -m slow -n 0 tests/project/test_built_image.py
 

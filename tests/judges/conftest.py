@@ -1,7 +1,5 @@
 """Both databases, and clocks that do not keep the tests waiting."""
 
-import asyncio
-import inspect
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,13 +45,3 @@ def new_postgres(address: str) -> str:
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {name}")
     return f"{address}?options=-csearch_path%3D{name}"
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an asynchronous test on an event loop of its own."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
-    return True

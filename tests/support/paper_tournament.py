@@ -27,7 +27,6 @@ FOREIGN_FIELDS = (
     "tournament_id",
     "description",
     "generation",
-    "entrants.*.description",
     "entrants.*.loader",
     "entrants.*.rob_checkpoint",
     "entrants.*.bypass_jury",
@@ -158,7 +157,6 @@ def _document() -> dict[str, Any]:
         "entrants": [
             {
                 "entrant_id": entrant,
-                "description": f"The configuration {entrant}.",
                 "loader": "hydra",
                 "rob_checkpoint": "checkpoints/robust.pt" if entrant == "olmo_robust" else None,
                 "bypass_jury": entrant != "olmo_jury",
@@ -182,8 +180,6 @@ def _document() -> dict[str, Any]:
             "use_batch_api": True,
             "use_prompt_caching": True,
             "position_swap": True,
-            "temperature": 0.0,
-            "max_tokens": 1024,
         },
         "elo": {
             "n_perms": 500,

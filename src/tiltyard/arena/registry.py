@@ -31,9 +31,7 @@ from tiltyard.postgres.connections import (
     ConnectionPool,
     check_same_database,
     connect,
-    connect_from_pool,
     open_pool,
-    translate_errors,
 )
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
 from tiltyard.postgres.statements import statement
@@ -96,9 +94,8 @@ class EventAnnouncer:
         while self._arenas:
             arenas = sorted(self._arenas)[:_ANNOUNCED_ARENA_LIMIT]
             async with self._pool.connection() as connection:
-                with translate_errors("announce new events"):
-                    values = {"arenas": " ".join(map(str, arenas))}
-                    await connection.execute(statement("log_announce"), values)
+                values = {"arenas": " ".join(map(str, arenas))}
+                await connection.execute(statement("log_announce"), values)
             self._arenas.difference_update(arenas)
         self._added.clear()
 
@@ -250,7 +247,7 @@ class ArenaRegistry:
         key = (arena, prompt)
         found = self._prompts.get(key)
         if found is None:
-            async with connect_from_pool(self.pool) as connection:
+            async with self.pool.connection() as connection:
                 found = self._prompts.put(key, await prompt_text(connection, arena, prompt))
         return found
 
@@ -263,7 +260,7 @@ class ArenaRegistry:
     async def settings_changed(self) -> None:
         """Read the settings of the arenas that are in use and apply them to their voting queues."""
         numbers = [queue.arena for queue in self._queues.values()]
-        async with connect_from_pool(self.pool) as connection:
+        async with self.pool.connection() as connection:
             arenas = await find_arenas(connection, numbers)
         for arena in arenas:
             queue = self._queues.get(arena.name)
@@ -315,7 +312,7 @@ class ArenaRegistry:
                 return
 
     async def _open(self, name: str) -> VotingQueue:
-        async with connect_from_pool(self.pool) as connection:
+        async with self.pool.connection() as connection:
             arena = await find_arena(connection, name)
         queue = VotingQueue(self.pool, arena.arena, arena.name, arena.settings, shard=self.settings.shard)
         queue.on_public_address = self.settings.has_public_address

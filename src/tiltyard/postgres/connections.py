@@ -162,7 +162,7 @@ def _remedy(error: psycopg.Error) -> str:
 
 
 class ConnectionPool:
-    """At most ``most`` connections, opened when needed and reused.
+    """At most ``most`` connections, opened when needed and reused. Errors of the driver are raised as `StoreFault`.
 
     Voting and everything else may each take three quarters of them, so that neither can starve the other.
     An arena needs at most two connections for voting at a time: one for a batch and one for a lookup.
@@ -242,7 +242,8 @@ class ConnectionPool:
                 connection = await self._taken(deadline)
                 self.in_use += 1
                 try:
-                    yield connection
+                    with translate_errors("use the database"):
+                        yield connection
                 finally:
                     self.in_use -= 1
                     await self._give_back(connection)
@@ -329,14 +330,8 @@ def _is_alive(connection: Connection) -> bool:
     return not waiting.poll(0)
 
 
-@asynccontextmanager
-async def connect_from_pool(
-    pool: ConnectionPool, doing: str = "use the database"
-) -> AsyncIterator[Connection]:
-    """A connection from the pool; errors of the driver are raised as `StoreFault`."""
-    with translate_errors(doing):
-        async with pool.connection() as connection:
-            yield connection
+#: Where a statement runs: on a connection, or on one that the pool lends for it alone.
+Database = Connection | ConnectionPool
 
 
 def find_pool_mode(connection: psycopg.Connection, url: str) -> PoolMode:

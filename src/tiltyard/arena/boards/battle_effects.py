@@ -242,9 +242,7 @@ def battle_effects(
 async def read_traits(connection: Connection, arena: int, source: int, *, upto: int) -> Floats:
     """What is known of the battles that were voted on, up to a position; NaN where a number is unknown."""
     values = {"arena": arena, "source": source, "upto": upto}
-    rows = await fetch_rows(
-        connection, "effects_traits", values, "read the lengths and times of live battles"
-    )
+    rows = await fetch_rows(connection, "effects_traits", values)
     return np.array(rows, dtype=np.float64).reshape(-1, TRAIT_COLUMNS)
 
 

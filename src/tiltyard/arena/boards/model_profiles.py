@@ -194,7 +194,7 @@ class ModelProfiles:
                 connection, arena.arena, newest.source, upto=newest.position, model=number
             )
             values = {"arena": arena.arena, "model": number}
-            found = await fetch_rows(connection, "histories_responses", values, "read a model's responses")
+            found = await fetch_rows(connection, "histories_responses", values)
             responses = [ResponseHistory(*row) for row in found]
         return await asyncio.to_thread(_profile, ground, number, tally, history, responses)
 

@@ -7,7 +7,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.battle_release import ReleaseChoice
 from tiltyard.arena.log.votes import count_excluded, count_unrated, limit_statement_time, read_horizon
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool
 
 _STATEMENT_SECONDS = 20.0
 
@@ -20,7 +20,7 @@ async def choose_release(
     Releases end at permanent boards, so that nobody can compare two of them between which there is one vote. An arena
     without a permanent board has few votes: its newest board is taken or, without any board, all final votes.
     """
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await _find_board(connection, arena, source, snapshot)
         if found is None:
             position = await read_horizon(connection, arena.arena)

@@ -20,7 +20,7 @@ from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import InputError, StoreFault
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connections import connect_async, translate_errors
+from tiltyard.postgres.connections import Database, connect_async, translate_errors
 from tiltyard.postgres.statements import statement
 
 #: How long a board is kept that is not permanent.
@@ -123,22 +123,22 @@ def read_latest_position(connection: Connection, arena: int, source: int) -> tup
     return None if row is None else (int(row[0]), int(row[1]))
 
 
-async def latest_snapshot(connection: AsyncConnection, arena: int, source: int) -> Snapshot | None:
+async def latest_snapshot(database: Database, arena: int, source: int) -> Snapshot | None:
     """The newest board of a source."""
-    return await _find(connection, "snapshots_latest", {"arena": arena, "source": source})
+    return await _find(database, "snapshots_latest", {"arena": arena, "source": source})
 
 
-async def find_snapshot(connection: AsyncConnection, arena: int, sha256: str) -> Snapshot | None:
+async def find_snapshot(database: Database, arena: int, sha256: str) -> Snapshot | None:
     """A board of an arena by its hash; ``None`` if there is none, or the text is not a hash."""
     try:
         digest = bytes.fromhex(sha256)
     except ValueError:
         return None
-    return await _find(connection, "snapshots_by_hash", {"arena": arena, "sha256": digest})
+    return await _find(database, "snapshots_by_hash", {"arena": arena, "sha256": digest})
 
 
 async def list_snapshots(
-    connection: AsyncConnection,
+    database: Database,
     arena: int,
     source: int,
     *,
@@ -154,7 +154,7 @@ async def list_snapshots(
         "position": position,
         "limit": limit,
     }
-    rows = await fetch_rows(connection, "snapshots_list", values, "list the snapshots")
+    rows = await fetch_rows(database, "snapshots_list", values)
     return [_listed(*row) for row in rows]
 
 
@@ -163,7 +163,7 @@ async def read_scores(
 ) -> list[ModelScore]:
     """The rows of these models on a board and on up to ``most`` earlier boards made at evaluations, oldest first."""
     values = _place(snapshot) | {"models": list(models), "most": most}
-    rows = await fetch_rows(connection, "snapshots_scores", values, "read the history of a board")
+    rows = await fetch_rows(connection, "snapshots_scores", values)
     return [
         {
             "position": position,
@@ -180,32 +180,28 @@ async def read_scores(
     ]
 
 
-async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> SnapshotSummary | None:
+async def citable_snapshot(database: Database, snapshot: Snapshot) -> SnapshotSummary | None:
     """The last permanent board of the same generation, up to this one.
 
     It is the last evaluation, or the first board after votes were excluded or restored; ``None`` before the first
     evaluation of an arena without exclusions.
     """
-    row = await fetch_row(connection, "snapshots_citable", _place(snapshot), "read the history of a board")
+    row = await fetch_row(database, "snapshots_citable", _place(snapshot))
     return None if row is None else _listed(*row)
 
 
-async def read_vote_amendments(
-    connection: AsyncConnection, snapshot: Snapshot, newest: Snapshot
-) -> VoteAmendments:
+async def read_vote_amendments(database: Database, snapshot: Snapshot, newest: Snapshot) -> VoteAmendments:
     """Votes of an earlier board that were excluded or restored up to the newest board."""
     values = _place(snapshot) | {"upto": newest.position}
-    row = await fetch_row(connection, "snapshots_amended", values, "read what was excluded since a board")
+    row = await fetch_row(database, "snapshots_amended", values)
     assert row is not None
     return VoteAmendments(int(row[0]), int(row[1]))
 
 
-async def read_rule_history(
-    connection: AsyncConnection, snapshot: Snapshot, *, limit: int
-) -> list[tuple[int, bool]]:
+async def read_rule_history(database: Database, snapshot: Snapshot, *, limit: int) -> list[tuple[int, bool]]:
     """For the last evaluations up to a board, newest first: the number of votes, and whether all rules held."""
     values = _place(snapshot) | {"limit": limit}
-    rows = await fetch_rows(connection, "snapshots_held", values, "read the history of a board")
+    rows = await fetch_rows(database, "snapshots_held", values)
     return [(int(votes), bool(held)) for votes, held in rows]
 
 
@@ -226,8 +222,8 @@ def _place(snapshot: Snapshot) -> dict[str, int]:
     }
 
 
-async def _find(connection: AsyncConnection, name: str, values: Mapping[str, object]) -> Snapshot | None:
-    row = await fetch_row(connection, name, values, "read a snapshot")
+async def _find(database: Database, name: str, values: Mapping[str, object]) -> Snapshot | None:
+    row = await fetch_row(database, name, values)
     if row is None:
         return None
     arena, source, generation, position, sha256, votes, evaluated, document, strengths, made_at = row
@@ -331,7 +327,7 @@ async def read_newest_positions(
     connection: AsyncConnection, arenas: Collection[int]
 ) -> dict[tuple[int, int], tuple[int, int]]:
     """Generation and position of the newest board of these arenas, by arena and source."""
-    rows = await fetch_rows(connection, "boards_places", {"arenas": sorted(arenas)}, "look for new boards")
+    rows = await fetch_rows(connection, "boards_places", {"arenas": sorted(arenas)})
     return {(arena, source): (generation, position) for arena, source, generation, position in rows}
 
 
@@ -340,7 +336,7 @@ async def read_history(
 ) -> list[BoardAppearance]:
     """A model's rows on the boards made at evaluations, newest first."""
     values = {"arena": arena, "source": source, "model": model, "limit": limit}
-    rows = await fetch_rows(connection, "boards_history", values, "read the history of a model")
+    rows = await fetch_rows(connection, "boards_history", values)
     return [
         BoardAppearance(generation, position, made_at, bytes(sha256).hex(), votes, row)
         for generation, position, made_at, sha256, votes, row in rows

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection, Connection
 
 from tiltyard.arena.log.buckets import fetch_row, fetch_row_sync, fetch_rows, fetch_rows_sync
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Database, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -85,7 +85,7 @@ def read_method_sync(connection: Connection, arena: int, until: datetime) -> Met
 async def read_method(connection: AsyncConnection[Any], arena: int, until: datetime) -> MethodValues | None:
     """The policy and the rating settings that were in effect before ``until``, according to the log."""
     values = {"arena": arena, "until": until}
-    row = await fetch_row(connection, "reports_policy", values, "read an arena's policy")
+    row = await fetch_row(connection, "reports_policy", values)
     return None if row is None else _method(row)
 
 
@@ -112,22 +112,22 @@ def add_report(
         return connection.execute(statement("reports_add"), values).rowcount == 1
 
 
-async def list_reports(connection: AsyncConnection[Any], arena: int) -> list[ReportSummary]:
+async def list_reports(database: Database, arena: int) -> list[ReportSummary]:
     """An arena's reports, newest first."""
-    found = await fetch_rows(connection, "reports_list", {"arena": arena}, "list the reports")
+    found = await fetch_rows(database, "reports_list", {"arena": arena})
     return [
         ReportSummary(since, until, position, bytes(sha256).hex(), made_at)
         for since, until, position, sha256, made_at in found
     ]
 
 
-async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str) -> str:
+async def read_report(database: Database, arena: int, sha256: str) -> str:
     """The document of a report, by its hash; `NotFound` if there is none."""
     try:
         digest = bytes.fromhex(sha256)
     except ValueError:
         digest = b""
-    row = await fetch_row(connection, "reports_read", {"arena": arena, "sha256": digest}, "read a report")
+    row = await fetch_row(database, "reports_read", {"arena": arena, "sha256": digest})
     if row is None:
         raise NotFound("no such report; see the list of reports")
     return str(row[0])

@@ -24,8 +24,6 @@ from tiltyard.judges.providers.provider import (
 from tiltyard.judges.requests import token_upper_bound
 from tiltyard.postgres.connections import (
     ConnectionPool,
-    connect_from_pool,
-    translate_errors,
 )
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.environment import Environment
@@ -105,7 +103,7 @@ class EntrantPool:
     async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         """A model has answered, or failed."""
         if fault is None:
-            async with connect_from_pool(self._pool, "store that a model is well") as connection:
+            async with self._pool.connection() as connection:
                 values = {"arena": self._arena, "model": entrant.model}
                 await connection.execute(statement("health_well"), values)
             return
@@ -127,8 +125,7 @@ class EntrantPool:
         self._opened.clear()
 
     async def _read_health(self) -> None:
-        async with connect_from_pool(self._pool, "read how the models are") as connection:
-            rows = await fetch_rows(connection, "health_read", {"arena": self._arena})
+        rows = await fetch_rows(self._pool, "health_read", {"arena": self._arena})
         self._now = rows[0][0]
         self._health = {model: EntrantHealth(*values) for _, model, *values in rows if model is not None}
 
@@ -137,13 +134,12 @@ class EntrantPool:
     ) -> tuple[EntrantHealth, EntrantHealth]:
         """Change what the database says of a model's health; return it before and after."""
         key = {"arena": self._arena, "model": model}
-        async with connect_from_pool(self._pool) as connection, connection.transaction():
-            with translate_errors("store how a model is"):
-                row = await fetch_one(connection, "health_lock", key)
-                now, *values = row
-                before = EntrantHealth(*values)
-                after = change(before, now)
-                await connection.execute(statement("health_put"), key | asdict(after))
+        async with self._pool.connection() as connection, connection.transaction():
+            row = await fetch_one(connection, "health_lock", key)
+            now, *values = row
+            before = EntrantHealth(*values)
+            after = change(before, now)
+            await connection.execute(statement("health_put"), key | asdict(after))
         return before, after
 
     def _open(self, stored: StoredEntrant) -> TurnEntrant | None:

@@ -39,7 +39,7 @@ from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, find_st
 from tiltyard.arena.log.event_log import LogKind, matchup_not_found_error
 from tiltyard.core.live.prompt_texts import hash_prompt
 from tiltyard.errors import Closed, OutOfBudget
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -57,7 +57,7 @@ _ENDINGS: dict[int, BattleState] = {
 async def number_prompt(pool: ConnectionPool, arena: int, text: str) -> int:
     """The number of a distinct prompt in this arena, from 1; a new prompt gets the next one."""
     values = {"arena": arena, "sha256": hash_prompt(text)}
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         known = await _row(connection, "live_find_prompt", values)
         if known is None:
             async with _locked(connection, arena):
@@ -84,7 +84,7 @@ async def begin_battle(
         "free_prompt": free_prompt,
         "payers": list(payers),
     }
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         await _execute(connection, "live_add_battle", values)
 
 
@@ -97,7 +97,7 @@ async def begin_turn(
     one transaction.
     """
     key: dict[str, Any] = {"arena": arena, "matchup": matchup, "turn": plan.turn}
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+    async with pool.connection() as connection, _locked(connection, arena):
         battle = await _row(connection, "live_begin", key)
         ended = None if battle is None else await _row(connection, "live_has_ended", key)
         if battle is None or (ended is not None and ended[0]):
@@ -118,7 +118,7 @@ async def retry_call(
     pool: ConnectionPool, arena: int, failed: int, plan: CallPlan, limits: BudgetLimits
 ) -> int:
     """Reserve the money for a further call in place of one that has ended; return its number."""
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+    async with pool.connection() as connection, _locked(connection, arena):
         row = await _row(connection, "live_find_call", {"arena": arena, "call": failed})
         if row is None:
             raise Closed("this call runs, or its turn has ended; it cannot be repeated")
@@ -144,7 +144,7 @@ async def finish_call(pool: ConnectionPool, arena: int, call: int, end: CallEnd)
         "seconds": end.seconds,
         "problem": end.problem,
     }
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+    async with pool.connection() as connection, _locked(connection, arena):
         row = await _row(connection, "live_end_call", values)
         if row is not None and row[0]:
             amount, session, payers, day = row
@@ -167,7 +167,7 @@ async def finish_turn(pool: ConnectionPool, arena: int, matchup: UUID, turn: int
         "language": end.flags.get("language"),
         "identity_talk": bool(end.flags.get("identity")),
     }
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+    async with pool.connection() as connection, _locked(connection, arena):
         values = {**key, **texts, **thinking, "state": end.state, "flags": Jsonb(dict(end.flags))}
         if await _row(connection, "live_end_turn", values) is not None:
             await _execute(connection, "live_end_battle_turn", key | about)
@@ -181,21 +181,21 @@ async def void_lost_turns(pool: ConnectionPool, arena: int, process: int) -> lis
     `list_open_void_battles` for those whose caller died before.
     """
     values = {"arena": arena, "process": process, "problem": LOST_PROBLEM}
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+    async with pool.connection() as connection, _locked(connection, arena):
         found = await _execute(connection, "live_void_lost", values)
         return [matchup for (matchup,) in await found.fetchall()]
 
 
 async def list_open_void_battles(pool: ConnectionPool, arena: int) -> dict[UUID, str]:
     """Battles that are void, with the reason, whose matchups have not ended."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await _execute(connection, "live_void_without_ending", {"arena": arena})
         return dict(await found.fetchall())
 
 
 async def arenas_with_running_turns(pool: ConnectionPool) -> list[int]:
     """The arenas in which turns run, or were left by a process that is gone."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await _execute(connection, "live_running_arenas", {})
         return [arena for (arena,) in await found.fetchall()]
 
@@ -204,27 +204,27 @@ async def read_battle(
     pool: ConnectionPool, arena: int, matchup: UUID, *, session: int | None = None
 ) -> LiveBattle | None:
     """A battle with its turns, the last one as far as its process has shown it; with ``session``, only this voter's."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await _battles(connection, arena, matchup=matchup, session=session)
     return found[0] if found else None
 
 
 async def list_battles(pool: ConnectionPool, arena: int, session: int, limit: int = 50) -> list[LiveBattle]:
     """A voter's battles with their turns, newest first."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         return await _battles(connection, arena, session=session, limit=limit)
 
 
 async def open_battle_of(pool: ConnectionPool, arena: int, session: int) -> UUID | None:
     """The voter's battle that is neither void nor voted on, skipped or expired; ``None`` if there is none."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         rows = await _battle_rows(connection, arena, session=session, is_open=True)
     return rows[0][0] if rows else None
 
 
 async def read_sides(pool: ConnectionPool, arena: int, matchup: UUID) -> tuple[int, int]:
     """The numbers of the models on the left and on the right. No voter may see them before the vote."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         row = await _row(connection, "live_sides", {"arena": arena, "matchup": matchup})
     if row is None:
         raise matchup_not_found_error()
@@ -236,7 +236,7 @@ async def record_turn_vote(
 ) -> None:
     """Store the verdict on one turn, instead of an earlier one; `Closed` if the turn is not complete or void."""
     values = {"arena": arena, "matchup": matchup, "turn": turn, "outcome": outcome}
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         done = await _execute(connection, "live_turn_vote", values)
     if not done.rowcount:
         raise Closed("this turn has no two complete answers; there is nothing to compare")
@@ -244,7 +244,7 @@ async def record_turn_vote(
 
 async def read_live_categories(pool: ConnectionPool, arena: int) -> tuple[str, ...]:
     """The categories in which a prompt can be asked."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await _execute(connection, "live_categories", {"arena": arena})
         return tuple(name for (name,) in await found.fetchall())
 
@@ -253,7 +253,7 @@ async def read_answer_figures(
     pool: ConnectionPool, arena: int, matchup: UUID
 ) -> tuple[AnswerFigures, AnswerFigures]:
     """What both sides of a battle took and cost. Nobody may see it before the vote is final."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await _execute(connection, "live_answer_figures", {"arena": arena, "matchup": matchup})
         figures = {side: AnswerFigures(*values) for side, *values in await found.fetchall()}
     return figures.get(0, AnswerFigures()), figures.get(1, AnswerFigures())
@@ -261,7 +261,7 @@ async def read_answer_figures(
 
 async def list_entrants(pool: ConnectionPool, arena: int) -> list[StoredEntrant]:
     """All versions of all entrants, ordered by model; those that are not served any more are not ``enabled``."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await _execute(connection, "live_entrants", {"arena": arena})
         return [StoredEntrant(*row) for row in await found.fetchall()]
 
@@ -341,15 +341,13 @@ def _battle(row: Sequence[Any], turns: tuple[LiveTurn, ...]) -> LiveBattle:
 @asynccontextmanager
 async def _locked(connection: Connection, arena: int) -> AsyncIterator[None]:
     """A transaction under the arena's lock: one at a time, so that none waits for another in a circle."""
-    with translate_errors("store a live battle"):
-        async with connection.transaction():
-            await lock_spending(connection, arena)
-            yield
+    async with connection.transaction():
+        await lock_spending(connection, arena)
+        yield
 
 
 async def _execute(connection: Connection, name: str, values: dict[str, Any]) -> Any:
-    with translate_errors("read or store a live battle"):
-        return await connection.execute(await find_statement(connection, name, values), values)
+    return await connection.execute(await find_statement(connection, name, values), values)
 
 
 async def _row(connection: Connection, name: str, values: dict[str, Any]) -> Any:
@@ -480,7 +478,7 @@ class LiveOverview:
 async def read_live_overview(pool: ConnectionPool, arena: int) -> LiveOverview:
     """Who answers, how well, and what it costs, by the calls of the last days."""
     values = {"arena": arena, "days": OVERVIEW_DAYS, "limit": _FAILURE_KIND_LIMIT}
-    async with connect_from_pool(pool, "read the calls of a live arena") as connection:
+    async with pool.connection() as connection:
         spending = await read_spending(connection, arena)
         entrants = await fetch_rows(connection, "live_entrant_use", values)
         failures = await fetch_rows(connection, "live_failures", values)

@@ -29,7 +29,7 @@ from tiltyard.arena.log.rosters import (
     read_roster,
 )
 from tiltyard.core.judging.panel_assignment import PanelItem
-from tiltyard.postgres.connections import Connection, ConnectionPool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 
 
 class ListedTask(NamedTuple):
@@ -62,15 +62,14 @@ class PanelRows(NamedTuple):
 async def read_panel_rows(connection: AsyncConnection, arena: int) -> PanelRows:
     """Read the panels of an arena; most have none, which costs one statement."""
     values = {"arena": arena}
-    with translate_errors("read an arena's expert panels"):
-        raters = await fetch_rows(connection, "panel_sessions", values)
-        by_session: dict[int, bool] = dict(raters)
-        if not any(by_session.values()):
-            return PanelRows(by_session, [], [])
-        tasks = await fetch_rows(connection, "panel_list_tasks", values)
-        listed = [ListedTask(session, PanelItem(*item), exchanged) for session, *item, exchanged in tasks]
-        answers = await fetch_rows(connection, "panel_answers", values)
-        return PanelRows(by_session, listed, [RaterAnswer(*row) for row in answers])
+    raters = await fetch_rows(connection, "panel_sessions", values)
+    by_session: dict[int, bool] = dict(raters)
+    if not any(by_session.values()):
+        return PanelRows(by_session, [], [])
+    tasks = await fetch_rows(connection, "panel_list_tasks", values)
+    listed = [ListedTask(session, PanelItem(*item), exchanged) for session, *item, exchanged in tasks]
+    answers = await fetch_rows(connection, "panel_answers", values)
+    return PanelRows(by_session, listed, [RaterAnswer(*row) for row in answers])
 
 
 #: No matchup stays open longer than this after its expiry.
@@ -136,20 +135,20 @@ class LogConnection:
         """Matchups that were served up to a position and had not ended there."""
         values = {"arena": self.arena, "upto": upto, "longest": _MAX_OVERDUE_DURATION}
         async with self.connected() as connection:
-            found = await fetch_rows(connection, "log_open_matchups", values, "read an arena's open matchups")
+            found = await fetch_rows(connection, "log_open_matchups", values)
             return [OpenMatchup(*row) for row in found]
 
     async def serials(self, upto: int) -> list[int]:
         """By source: the number of matchups that were served or prefetched up to a position."""
         values = {"arena": self.arena, "upto": upto}
         async with self.connected() as connection:
-            found = await fetch_rows(connection, "log_serials", values, "read an arena's matchups")
+            found = await fetch_rows(connection, "log_serials", values)
             return [serial for (serial,) in found]
 
     async def clock(self) -> tuple[datetime, int]:
         """The database's time, and the position up to which votes are final."""
         async with self.connected() as connection:
-            row = await fetch_row(connection, "log_clock", {"arena": self.arena}, "read the time")
+            row = await fetch_row(connection, "log_clock", {"arena": self.arena})
         return cast("tuple[datetime, int]", row)
 
     @asynccontextmanager

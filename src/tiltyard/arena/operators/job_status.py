@@ -12,7 +12,7 @@ from tiltyard.arena.boards.weekly_reports import FIRST_REPORTED_PHASE, ReportSum
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.core.policy.state.rating_fold import method_from_dict
-from tiltyard.postgres.connections import Connection, translate_errors
+from tiltyard.postgres.connections import Connection
 
 
 class JobPlan(NamedTuple):
@@ -72,8 +72,7 @@ def next_due(cron: str, now: datetime) -> datetime:
 
 async def list_jobs(connection: Connection, arena: str, now: datetime) -> list[ScheduledJob]:
     """The server's scheduled jobs, and the arena's judging round if it has judges."""
-    with translate_errors("read how scheduled jobs went"):
-        rows = await fetch_rows(connection, "scheduled_jobs_list", {})
+    rows = await fetch_rows(connection, "scheduled_jobs_list", {})
     known = {row[0]: ScheduledJob(*row) for row in rows}
     found = []
     for name, plan in JOB_PLANS.items():

@@ -36,7 +36,7 @@ from tiltyard.core.integrity.voter_tests import (
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 
 _MICROSECONDS = 1e6
 
@@ -146,8 +146,7 @@ async def read_remarks(
 
 
 async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
-    with translate_errors("read what is known of voters"):
-        return await fetch_rows(connection, named, values)
+    return await fetch_rows(connection, named, values)
 
 
 #: The last positions of the log whose matchups are tested.
@@ -187,7 +186,7 @@ class FlaggedGroup:
 
 async def list_flagged_groups(pool: ConnectionPool, arena: Arena) -> list[FlaggedGroup]:
     """Groups of sessions among the latest matchups: those that act together first, then by test."""
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+    async with pool.connection() as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         head = await read_log_head(connection, arena.arena)
         latest = await read_latest_matchups(connection, arena.arena, after=head - _TESTED_POSITIONS)
         names = (await read_roster(connection, arena.arena)).models
@@ -274,7 +273,7 @@ async def list_voter_page(
     pool: ConnectionPool, arena: Arena, *, page: int = 0, size: int = 50
 ) -> tuple[list[VoterCounts], bool]:
     """A page of sessions, ordered by votes, and whether there are more."""
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+    async with pool.connection() as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         found = await list_voters(
             connection, arena.arena, arena.settings.timezone, limit=size + 1, offset=page * size
         )
@@ -285,7 +284,7 @@ async def voter_record(
     pool: ConnectionPool, arena: Arena, session: int, *, before: int | None = None, size: int = 50
 ) -> VoterRecord:
     """The record of a session; `NotFound` if it has no votes in this arena."""
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+    async with pool.connection() as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         counted = await list_voters(connection, arena.arena, arena.settings.timezone, session=session)
         if not counted:
             raise NotFound(f"session {session} has no votes in this arena; see the list of voters")

@@ -376,9 +376,7 @@ class RatedPlace:
 
 async def read_grouped_votes(connection: AsyncConnection, arena: int) -> tuple[int, LatestVotes] | None:
     """The latest votes of an arena with their groups, as stored, and up to which position; ``None`` if there are none."""
-    row = await fetch_row(
-        connection, "crowd_watches_find", {"arena": arena}, "read the watch of an arena's crowd"
-    )
+    row = await fetch_row(connection, "crowd_watches_find", {"arena": arena})
     if row is None or row[2] != WATCH_VERSION:
         return None
     votes = await asyncio.to_thread(lambda: CrowdWatch.restore(bytes(row[3])).latest_votes())

@@ -14,7 +14,6 @@ from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
-from tiltyard.arena.boards.archive import read_amendments, read_citable
 from tiltyard.arena.boards.battle_effects import EffectsDocument
 from tiltyard.arena.boards.snapshots import (
     UNCITABLE_SNAPSHOT_LIFETIME,
@@ -22,6 +21,8 @@ from tiltyard.arena.boards.snapshots import (
     SnapshotSummary,
     VoteAmendments,
     board_of,
+    citable_snapshot,
+    read_vote_amendments,
 )
 from tiltyard.arena.content.arenas import Arena, read_prompt_filters
 from tiltyard.arena.content.model_details import ArenaModelDetails, read_model_details
@@ -337,7 +338,7 @@ async def _citation(request: Request, snapshot: Snapshot) -> Citation:
     kept = board_page_cache_of(request)
     found = kept.last_kept.get(snapshot.sha256)
     if found is None:
-        citable = await read_citable(registry_of(request).pool, snapshot)
+        citable = await citable_snapshot(registry_of(request).pool, snapshot)
         found = kept.last_kept.put(snapshot.sha256, (citable,))
     newest = await boards_of(request).latest(snapshot.arena, snapshot.source)
     if snapshot.generation >= newest.generation:
@@ -345,7 +346,9 @@ async def _citation(request: Request, snapshot: Snapshot) -> Citation:
     key = (snapshot.sha256, newest.generation)
     amended = kept.amended.get(key)
     if amended is None:
-        amended = kept.amended.put(key, await read_amendments(registry_of(request).pool, snapshot, newest))
+        amended = kept.amended.put(
+            key, await read_vote_amendments(registry_of(request).pool, snapshot, newest)
+        )
     return Citation(found[0], amended)
 
 

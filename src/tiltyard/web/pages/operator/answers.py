@@ -11,7 +11,7 @@ from uuid import UUID
 from fastapi import File, Form, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena, read_models
+from tiltyard.arena.content.arenas import Arena, list_models
 from tiltyard.arena.content.upload_review import (
     MAX_UPLOAD_BYTES,
     UploadDecision,
@@ -199,5 +199,5 @@ def _pairs(models: Sequence[object], responses: Sequence[object]) -> tuple[tuple
 
 
 async def _page(request: Request, arena: Arena, given: WrittenPrompt, **said: Any) -> HTMLResponse:
-    models = [one.name for one in await read_models(pool_of(request), arena)]
+    models = [one.name for one in await list_models(pool_of(request), arena.arena)]
     return arena_page(request, arena, "write.html", "answers", given=given, models=models, **said)

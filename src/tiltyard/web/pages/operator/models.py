@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import File, Form, Query, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena, check_model, read_models
+from tiltyard.arena.content.arenas import Arena, find_model, list_models
 from tiltyard.arena.content.model_details import DETAIL_FIELDS, parse_details_file, read_model_details
 from tiltyard.arena.operators.arena_changes import describe_models, set_enabled
 from tiltyard.errors import InputError, NotFound
@@ -35,7 +35,7 @@ async def models_page(arena: FoundArena, request: Request) -> HTMLResponse:
 @router.get("/details", response_class=HTMLResponse)
 async def details_page(arena: FoundArena, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
     """What is said about a model, as a form."""
-    await check_model(pool_of(request), arena, model)
+    await find_model(pool_of(request), arena.arena, model)
     details = await read_model_details(pool_of(request), arena.arena)
     return _details_form(request, arena, model, details.of(model).texts())
 
@@ -70,7 +70,7 @@ async def details_upload(
 @router.get("/retire", response_class=HTMLResponse)
 async def retire_page(arena: FoundArena, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
     """Confirm retiring a model."""
-    await check_model(pool_of(request), arena, model)
+    await find_model(pool_of(request), arena.arena, model)
     return arena_page(request, arena, "retire.html", "models", model=model)
 
 
@@ -87,7 +87,7 @@ async def enable_form(arena: str, request: Request, model: Annotated[Plain, Form
 
 
 async def _list(request: Request, arena: Arena, **said: Any) -> HTMLResponse:
-    models = await read_models(pool_of(request), arena)
+    models = await list_models(pool_of(request), arena.arena)
     details = await read_model_details(pool_of(request), arena.arena)
     return arena_page(
         request,

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.archive import read_reports
+from tiltyard.arena.boards.weekly_reports import list_reports
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.moderation import (
     read_complaints,
@@ -121,7 +121,7 @@ async def house_audit_page(request: Request, before: Before = None, action: Acti
 @router.get("/arenas/{arena}/exports", response_class=HTMLResponse)
 async def exports_page(arena: FoundArena, request: Request) -> HTMLResponse:
     """Exports of battles, and the weekly reports."""
-    reports = await read_reports(pool_of(request), arena)
+    reports = await list_reports(pool_of(request), arena.arena)
     return arena_page(request, arena, "exports.html", "exports", reports=reports)
 
 

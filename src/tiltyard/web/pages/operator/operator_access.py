@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 
 from tiltyard.arena.accounts import OperatorSession
-from tiltyard.arena.content.arenas import Arena, read_arena
+from tiltyard.arena.content.arenas import Arena, find_arena
 from tiltyard.errors import NotAllowed, SecondFactorMissing
 from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.web.access.access import access_of, registry_of
@@ -114,7 +114,7 @@ def pool_of(request: Request) -> ConnectionPool:
 
 async def arena_of(request: Request, arena: str) -> Arena:
     """The arena with this name, read from the database."""
-    return await read_arena(pool_of(request), arena)
+    return await find_arena(pool_of(request), arena)
 
 
 #: The arena that the path names.

@@ -12,7 +12,7 @@ from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.accounts import OPERATOR_ROLES, ROLE_MEANINGS
-from tiltyard.arena.content.arenas import read_arenas
+from tiltyard.arena.content.arenas import list_arenas
 from tiltyard.arena.operators.invitations import DEFAULT_INVITATION_DAYS
 from tiltyard.arena.operators.operators import (
     OperatorRecord,
@@ -180,7 +180,7 @@ async def _page(request: Request, arena: str | None, **values: Any) -> HTMLRespo
         "arena": None if arena is None else await arena_of(request, arena),
         "operators": await list_operators(pool, arena),
         "invitations": await list_operator_invitations(pool, arena),
-        "arenas": await read_arenas(pool) if arena is None else [],
+        "arenas": await list_arenas(pool) if arena is None else [],
         "roles": OPERATOR_ROLES,
         "meanings": ROLE_MEANINGS,
         "given": {"invitee": "", "role": "moderator", "arena": "", "days": str(DEFAULT_INVITATION_DAYS)},
@@ -198,7 +198,7 @@ async def _one(request: Request, operator: int, **said: Any) -> HTMLResponse:
         active="operators",
         one=await _find(request, operator),
         sessions=await list_sessions(pool_of(request), operator),
-        arenas=await read_arenas(pool_of(request)),
+        arenas=await list_arenas(pool_of(request)),
         roles=OPERATOR_ROLES,
         meanings=ROLE_MEANINGS,
         **said,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena, read_models, read_prompt_filters
+from tiltyard.arena.content.arenas import Arena, list_models, read_prompt_filters
 from tiltyard.arena.content.prompt_browser import PromptSearch, browse_prompts, list_prompt_responses
 from tiltyard.arena.operators.arena_changes import hide, show_again, withdraw
 from tiltyard.errors import Conflict, InputError
@@ -53,7 +53,7 @@ async def prompts_page(
         search=search,
         only=only,
         categories=categories,
-        models=[one.name for one in await read_models(pool_of(request), arena)],
+        models=[one.name for one in await list_models(pool_of(request), arena.arena)],
         asked={
             "q": q.strip() or None,
             "category": category or None,

@@ -9,7 +9,7 @@ from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.accounts import SCOPES
-from tiltyard.arena.content.arenas import read_arenas
+from tiltyard.arena.content.arenas import list_arenas
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.web.access.access import access_of
 from tiltyard.web.pages.operator.operator_access import (
@@ -89,7 +89,7 @@ async def _page(
 ) -> HTMLResponse:
     actor = actor_of(request)
     tokens = await access_of(request).accounts.list_tokens(whose_tokens(actor))
-    arenas = [one for one in await read_arenas(pool_of(request)) if actor.grants.role_in(one.name)]
+    arenas = [one for one in await list_arenas(pool_of(request)) if actor.grants.role_in(one.name)]
     return operator_page(
         request,
         "tokens.html",

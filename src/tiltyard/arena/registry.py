@@ -20,6 +20,7 @@ from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_store import arenas_with_running_turns
 from tiltyard.arena.live.safety import Safety, open_configured_safety
 from tiltyard.arena.live.turn_slots import TurnSlots
+from tiltyard.arena.log.buckets import run_statement
 from tiltyard.arena.processes.process_leases import ProcessLease
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.matchup_ids import MatchupArenas
@@ -34,7 +35,6 @@ from tiltyard.postgres.connections import (
     open_pool,
 )
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
-from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
     from tiltyard.arena.live.entrant_pool import EntrantOpener
@@ -93,9 +93,7 @@ class EventAnnouncer:
     async def _announce(self) -> None:
         while self._arenas:
             arenas = sorted(self._arenas)[:_ANNOUNCED_ARENA_LIMIT]
-            async with self._pool.connection() as connection:
-                values = {"arenas": " ".join(map(str, arenas))}
-                await connection.execute(statement("log_announce"), values)
+            await run_statement(self._pool, "log_announce", {"arenas": " ".join(map(str, arenas))})
             self._arenas.difference_update(arenas)
         self._added.clear()
 

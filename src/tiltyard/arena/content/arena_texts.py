@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import Arena, lock_arena
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows, run_statement
 from tiltyard.errors import InputError
 from tiltyard.postgres.connections import (
     ConnectionPool,
@@ -79,8 +79,7 @@ async def wanted_consent(pool: ConnectionPool, arena: int, session: int | None) 
 async def give_consent(pool: ConnectionPool, arena: int, session: int, sha256: str) -> None:
     """Record that a session agreed to the version of the consent with this hash."""
     values = {"arena": arena, "session": session, "sha256": bytes.fromhex(sha256)}
-    async with pool.connection() as connection:
-        await connection.execute(statement("texts_give_consent"), values)
+    await run_statement(pool, "texts_give_consent", values)
 
 
 async def _read(database: Database, arena: int) -> dict[TextName, ArenaText]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from tiltyard.arena.live.generation import TurnEntrant
 from tiltyard.arena.live.live_records import StoredEntrant
 from tiltyard.arena.live.live_store import list_entrants
-from tiltyard.arena.log.buckets import fetch_one, fetch_rows
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
 from tiltyard.judges.chat_models import ChatModel, EntrantHealth, open_chat_model
 from tiltyard.judges.providers.json_bodies import encode_body
@@ -103,9 +103,8 @@ class EntrantPool:
     async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         """A model has answered, or failed."""
         if fault is None:
-            async with self._pool.connection() as connection:
-                values = {"arena": self._arena, "model": entrant.model}
-                await connection.execute(statement("health_well"), values)
+            values = {"arena": self._arena, "model": entrant.model}
+            await run_statement(self._pool, "health_well", values)
             return
         before, after = await self._change(entrant.model, lambda health, now: health.failed(fault, now))
         if after.state == "rested" and before.state != "rested":

@@ -18,7 +18,7 @@ from uuid import UUID
 import psycopg
 
 from tiltyard.arena.live.live_records import ShownText
-from tiltyard.arena.log.buckets import fetch_one, fetch_rows
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import BadOption, Busy
 from tiltyard.postgres.connections import (
     ConnectionPool,
@@ -80,8 +80,7 @@ class TurnSlots:
 
     async def release(self, arena: int, session: int) -> None:
         """Give a place back in which no turn has begun; that of a turn is free when its end is stored."""
-        async with self.pool.connection() as connection:
-            await connection.execute(statement("slots_release"), self._key(arena, session))
+        await run_statement(self.pool, "slots_release", self._key(arena, session))
 
     def note_duration(self, seconds: float) -> None:
         """A turn has taken so long; later ones may as well."""
@@ -90,8 +89,7 @@ class TurnSlots:
     async def stop(self, arena: int, session: int, matchup: UUID) -> bool:
         """Ask for the end of a turn; return whether one runs."""
         values = self._key(arena, session) | {"matchup": matchup}
-        async with self.pool.connection() as connection:
-            return (await connection.execute(statement("slots_stop"), values)).rowcount > 0
+        return await run_statement(self.pool, "slots_stop", values) > 0
 
     async def exchange(
         self,

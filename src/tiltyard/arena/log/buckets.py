@@ -64,6 +64,14 @@ async def fetch_one(database: Database, name: str, values: Mapping[str, object])
     return row
 
 
+async def run_statement(database: Database, name: str, values: Mapping[str, object]) -> int:
+    """Run a named statement; return how many rows it changed."""
+    if isinstance(database, ConnectionPool):
+        async with database.connection() as connection:
+            return await run_statement(connection, name, values)
+    return int((await database.execute(await find_statement(database, name, values), values)).rowcount)
+
+
 def find_statement_sync(connection: psycopg.Connection[Any], name: str, values: Mapping[str, object]) -> str:
     """`find_statement` on a synchronous connection."""
     if not is_bucketed(name):

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from tiltyard.arena.accounts import hash_token, session_number_from
-from tiltyard.arena.log.buckets import fetch_one, fetch_row
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, run_statement
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import IdentityFault
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
@@ -95,8 +95,7 @@ class People:
 
     async def sign_out(self, token: str) -> None:
         """End a sign-in."""
-        async with self._pool.connection() as connection:
-            await connection.execute(statement("people_sign_out"), {"token": hash_token(token)})
+        await run_statement(self._pool, "people_sign_out", {"token": hash_token(token)})
         self._signed_in.clear()
 
     async def _read(self, token: str) -> tuple[Person | None]:

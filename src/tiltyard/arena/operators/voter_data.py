@@ -22,7 +22,7 @@ from tiltyard.arena.content.arenas import (
     find_arenas,
     read_log_head,
 )
-from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, find_statement
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, run_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.arena.processes.shared_limits import delete_network_keys
@@ -407,13 +407,13 @@ async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTe
         if votes == "removed":
             texts = replace(texts, votes=await _count(connection, "erasure_votes", values))
             for name in ("erasure_remove_endings", "erasure_remove_events"):
-                await connection.execute(await find_statement(connection, name, values), values)
+                await run_statement(connection, name, values)
         named = values | {"positions": erasure.named}
-        await connection.execute(await find_statement(connection, "erasure_rename_named", named), named)
+        await run_statement(connection, "erasure_rename_named", named)
         await connection.execute(statement("checkpoints_forget"), values | {"generation": _GENERATION_LIMIT})
         await connection.execute(statement("erasure_report_sums"), values)
     for name in _RENAMES:
-        await connection.execute(await find_statement(connection, name, values), values)
+        await run_statement(connection, name, values)
     return texts
 
 

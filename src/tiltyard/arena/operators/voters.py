@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -121,12 +120,12 @@ async def list_voters(
 ) -> list[VoterCounts]:
     """A page of sessions, ordered by votes; or one session, with a row for each source."""
     values = {"arena": arena, "timezone": timezone, "session": session, "limit": limit, "offset": offset}
-    return [VoterCounts(*row) for row in await _rows(connection, "voters_list", values)]
+    return [VoterCounts(*row) for row in await fetch_rows(connection, "voters_list", values)]
 
 
 async def read_latest_matchups(connection: Connection, arena: int, *, after: int) -> LatestMatchups:
     """Matchups of people that ended after a position, without excluded votes."""
-    rows = await _rows(connection, "voters_latest", {"arena": arena, "after": after})
+    rows = await fetch_rows(connection, "voters_latest", {"arena": arena, "after": after})
     session, a, b, kind, hasty, counts, served, ended = np.array(rows, dtype=np.int64).reshape(-1, 8).T
     voted = kind >= 0
     score = np.where(voted & (counts > 0), Scoring().by_kind()[np.maximum(kind, 0)], np.nan)
@@ -141,12 +140,8 @@ async def read_remarks(
     connection: Connection, arena: int, *, limit: int = 50, offset: int = 0
 ) -> list[VoteRemark]:
     """Voters' remarks on votes that were not undone, newest first."""
-    rows = await _rows(connection, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
+    rows = await fetch_rows(connection, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
     return [VoteRemark(*row) for row in rows]
-
-
-async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
-    return await fetch_rows(connection, named, values)
 
 
 #: The last positions of the log whose matchups are tested.
@@ -290,7 +285,7 @@ async def voter_record(
             raise NotFound(f"session {session} has no votes in this arena; see the list of voters")
         first = 2**63 - 1 if before is None else before
         values = {"arena": arena.arena, "session": session, "before": first, "limit": size + 1}
-        votes = [CastVote(*row) for row in await _rows(connection, "voters_votes", values)]
+        votes = [CastVote(*row) for row in await fetch_rows(connection, "voters_votes", values)]
         source = max(counted, key=lambda one: one.votes).source
         upto = await read_log_head(connection, arena.arena)
         own = VoteSelection(sessions=[session])

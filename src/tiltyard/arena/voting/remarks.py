@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from tiltyard.arena.log.buckets import fetch_row, find_statement
+from tiltyard.arena.log.buckets import fetch_row, run_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ async def keep_remark(
     """
     values = author.values() | {"matchup": matchup, "tags": list(remark.tags), "comment": remark.comment}
     values["within"] = within
-    done = await connection.execute(await find_statement(connection, "remarks_keep", values), values)
-    return done.rowcount == 1
+    return await run_statement(connection, "remarks_keep", values) == 1
 
 
 async def find_remark(connection: AsyncConnection, author: RemarkAuthor, matchup: UUID) -> Remark:

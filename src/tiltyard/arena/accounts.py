@@ -69,8 +69,6 @@ def greater_role(*roles: OperatorRole | None) -> OperatorRole | None:
 
 @dataclass(frozen=True, slots=True)
 class OperatorGrants:
-    """The roles of one operator."""
-
     installation: OperatorRole | None = None
     #: By the arena's name.
     arenas: Mapping[str, OperatorRole] = field(default_factory=dict)
@@ -87,7 +85,6 @@ class OperatorGrants:
 
     @property
     def greatest(self) -> OperatorRole | None:
-        """The greatest role anywhere."""
         return greater_role(self.installation, *self.arenas.values())
 
     def allow(self, needed: OperatorRole, arena: str | None) -> bool:
@@ -152,8 +149,6 @@ _UNKNOWN_ORIGIN = SessionOrigin()
 
 @dataclass(frozen=True, slots=True)
 class OperatorSession:
-    """An operator who is signed in."""
-
     operator: int
     name: str
     session: int
@@ -280,8 +275,6 @@ class LinkPurpose:
 
 
 class Accounts:
-    """The accounts of one database."""
-
     def __init__(self, pool: ConnectionPool) -> None:
         self.pool = pool
 
@@ -382,7 +375,6 @@ class Accounts:
             return await open_operator_session(connection, row[0], origin, awaits_code=row[2])
 
     async def signed_in(self, token: str) -> OperatorSession | None:
-        """The operator who is signed in with this token, or ``None``."""
         row = await self._one("find_operator_session", token=hash_token(token))
         if row is None:
             return None

@@ -69,7 +69,6 @@ class EventAnnouncer:
         self._added.set()
 
     def start(self) -> None:
-        """Start to announce."""
         self._task = asyncio.create_task(self._keep_announcing(), name="announcements")
 
     async def stop(self) -> None:
@@ -209,7 +208,6 @@ class ArenaRegistry:
 
     @property
     def voting_queues(self) -> tuple[VotingQueue, ...]:
-        """The voting queues that are open."""
         return tuple(queue for queue in self._queues.values() if queue.opened)
 
     async def voting_queue(self, name: str) -> VotingQueue:
@@ -222,7 +220,6 @@ class ArenaRegistry:
         return await self.voting_queue(await self._arenas.find(matchup))
 
     async def live_battles(self, name: str) -> LiveBattles:
-        """The live battles of an arena."""
         found = self._live.get(name)
         if found is not None:
             found.note_use()

@@ -131,8 +131,6 @@ class ModelProfile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SnapshotData:
-    """Data that the profiles of one snapshot share."""
-
     snapshot: Snapshot
     board: BoardDocument
     rows: dict[str, ArenaRow]

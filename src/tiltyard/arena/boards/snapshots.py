@@ -252,7 +252,6 @@ _CACHED_BOARD_LIMIT = 32
 
 
 def board_of(snapshot: Snapshot) -> BoardDocument:
-    """The board that a snapshot published."""
     return parsed_board(snapshot.document)
 
 
@@ -304,7 +303,6 @@ class SnapshotNotifications:
         return heard or None
 
     async def close(self) -> None:
-        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()

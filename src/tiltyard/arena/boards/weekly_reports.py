@@ -52,7 +52,6 @@ class ReportSummary:
 
 
 def list_reportable_arenas(connection: Connection) -> list[ReportableArena]:
-    """Read all arenas."""
     with translate_errors("list the arenas"):
         rows = connection.execute(statement("reports_arenas")).fetchall()
     return [

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """One arena."""
-
     arena: int
     name: str
     title: str
@@ -91,7 +89,6 @@ class NewResponse:
 
 
 async def reserve_arena_number(connection: Connection) -> int:
-    """Reserve a number for a new arena."""
     ((number,),) = await _all(connection, "arenas_reserve")
     return int(number)
 
@@ -135,7 +132,6 @@ async def find_arena_by_number(connection: Connection, number: int) -> Arena | N
 
 
 async def find_arenas(database: Database, numbers: Sequence[int]) -> list[Arena]:
-    """The arenas with these numbers."""
     return [_arena(row) for row in await _all(database, "arenas_find_by_numbers", arenas=list(numbers))]
 
 
@@ -145,7 +141,6 @@ async def list_arenas(database: Database) -> list[Arena]:
 
 
 async def change_arena(connection: Connection, arena: int, title: str, settings: ArenaSettings) -> None:
-    """Change the title and the settings of an arena."""
     values = {"arena": arena, "title": title, "settings": Jsonb(settings.to_dict())}
     await connection.execute(statement("arenas_change"), values)
 

@@ -67,7 +67,6 @@ class ArenaModelDetails:
     version: str
 
     def of(self, model: str) -> ModelDetails:
-        """The details of a model."""
         return self.by_model.get(model, ModelDetails())
 
 

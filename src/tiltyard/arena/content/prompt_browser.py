@@ -34,8 +34,6 @@ class PromptSearch:
 
 @dataclass(frozen=True, slots=True)
 class BrowsedPrompt:
-    """A prompt in a list."""
-
     prompt: int
     name: str
     text: str | None

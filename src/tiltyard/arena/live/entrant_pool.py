@@ -117,7 +117,6 @@ class EntrantPool:
             await self._change(entrant.model, lambda health, now: health.stopped(now))
 
     async def close(self) -> None:
-        """Close all connections."""
         for opened in self._opened.values():
             if opened.entrant is not None:
                 await opened.entrant.provider.aclose()

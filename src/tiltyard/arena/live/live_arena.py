@@ -179,7 +179,6 @@ class _EntrantSync:
         )
 
     async def write(self, batch: LogBatch, empty: bytes) -> None:
-        """Do it."""
         numbers = await self._add_models(batch, empty)
         for stored, stated in self.kept:
             await self._execute(

@@ -143,7 +143,6 @@ _PARTITION_KEYS = {"events": "position", "matchups": "serial", "endings": "seria
 
 
 def shared_bucket(arena: int) -> int:
-    """The bucket of a new arena."""
     return arena % SHARED_BUCKET_COUNT
 
 

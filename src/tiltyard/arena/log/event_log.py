@@ -146,8 +146,6 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenMatchup:
-    """A matchup that has not ended."""
-
     matchup: UUID
     source: int
     serial: int

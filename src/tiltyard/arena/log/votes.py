@@ -341,7 +341,6 @@ class UnratedVotes:
 
     @property
     def total(self) -> int:
-        """All of them."""
         return self.not_blind + self.unseen + self.early + self.waiting
 
 

@@ -91,7 +91,6 @@ async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: 
 
 
 async def current_policy(pool: ConnectionPool, arena: str) -> Policy:
-    """The current ranking policy."""
     async with connect_to_arena(pool, arena) as (connection, found):
         return method_from_dict(await read_policy(connection, found.arena))[0]
 
@@ -286,8 +285,6 @@ _FIRST_LINK_VOTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class LiveArenaRequest:
-    """A live arena as it should be."""
-
     name: str
     entrants: Sequence[NewEntrant]
     #: For a new arena. Categories of one that exists do not change.
@@ -298,8 +295,6 @@ class LiveArenaRequest:
 
 @dataclass(frozen=True, slots=True)
 class LiveSetup:
-    """What was done."""
-
     arena: str
     #: What became of the entrants; ``None`` for a new arena.
     changes: EntrantChanges | None

@@ -49,7 +49,6 @@ class ScheduledJob:
 
     @property
     def title(self) -> str:
-        """What it does."""
         return JOB_PLANS[self.name].title if self.name in JOB_PLANS else "Judging round of this arena"
 
 

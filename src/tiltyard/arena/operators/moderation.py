@@ -99,7 +99,6 @@ class ExcludedVotes:
 
 
 async def read_server_overview(pool: ConnectionPool) -> ServerOverview:
-    """Read the overview of all arenas."""
     async with pool.connection() as connection:
         return ServerOverview(
             await list_arenas(connection),
@@ -110,7 +109,6 @@ async def read_server_overview(pool: ConnectionPool) -> ServerOverview:
 
 
 async def read_arena_overview(pool: ConnectionPool, arena: Arena, now: datetime) -> ArenaOverview:
-    """Read the overview of one arena."""
     async with pool.connection() as connection:
         reports = await list_reports(connection, arena.arena)
         votes = {"arena": arena.arena, "timezone": arena.settings.timezone, "days": _VOTE_DAYS}

@@ -337,8 +337,6 @@ async def _check_owner_left(connection: Connection, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """A session that is valid."""
-
     session: int
     created_at: datetime
     last_seen_at: datetime

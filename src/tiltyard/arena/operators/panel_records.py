@@ -104,8 +104,6 @@ class PanelVote:
 
 @dataclass(frozen=True, slots=True)
 class PanelRecord:
-    """A panel with all that was said in it."""
-
     panel: ExpertPanel
     raters: tuple[PanelRater, ...]
     items: tuple[PanelItemRecord, ...]

@@ -76,8 +76,6 @@ class PanelRater:
 
 @dataclass(frozen=True, slots=True)
 class ExpertPanel:
-    """A panel as it is stored."""
-
     panel: int
     arena: int
     name: str

@@ -31,8 +31,6 @@ _CACHED_PERSON_LIMIT = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person who is signed in."""
-
     person: int
     #: The number that their votes have.
     session: int
@@ -94,7 +92,6 @@ class People:
         return known[0]
 
     async def sign_out(self, token: str) -> None:
-        """End a sign-in."""
         await run_statement(self._pool, "people_sign_out", {"token": hash_token(token)})
         self._signed_in.clear()
 

@@ -215,8 +215,6 @@ class OpeningChecklist:
 
 
 class PreviewedResponse(NamedTuple):
-    """One response to a prompt."""
-
     model: str
     response: int
     kind: str
@@ -234,7 +232,6 @@ class AnsweredPrompt:
 
 
 async def read_checklist(pool: ConnectionPool, arena: Arena) -> OpeningChecklist:
-    """What the arena has now."""
     row = await fetch_one(pool, "checklist_counts", {"arena": arena.arena})
     prompts, models, matchable, invitations = row
     return OpeningChecklist(

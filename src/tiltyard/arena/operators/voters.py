@@ -64,8 +64,6 @@ class VoterCounts:
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
-    """One vote, with names."""
-
     position: int
     at: datetime
     served_at: datetime

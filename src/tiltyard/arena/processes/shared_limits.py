@@ -122,7 +122,6 @@ class SharedLimits:
         return len(self._buckets)
 
     async def stop(self) -> None:
-        """Stop leasing."""
         await cancel_and_wait(self._task)
 
     def take(self, limit: SharedLimit, key: int | str) -> bool:

@@ -99,7 +99,6 @@ class Leadership:
         return self.ring.update(self._others)
 
     def resign(self, arena: int) -> None:
-        """Release the leadership of an arena."""
         term = self.terms.pop(arena, None)
         if term is not None:
             with translate_errors("resign the lead of an arena"):

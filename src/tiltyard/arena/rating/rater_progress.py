@@ -24,8 +24,6 @@ Serials = tuple[set[int], ...]
 
 @dataclass(frozen=True, slots=True)
 class RatedArena:
-    """An arena and its settings, for its rater."""
-
     arena: int
     name: str
     settings: ArenaSettings
@@ -60,7 +58,6 @@ class OpenAtPosition:
 
 
 def read_rated_arenas(connection: Connection, numbers: Iterable[int]) -> list[RatedArena]:
-    """Read the arenas with these numbers."""
     rows = fetch_rows_sync(connection, "raters_arenas", {"arenas": sorted(numbers)}, "read the arenas")
     return [RatedArena(arena, name, ArenaSettings.kept(settings)) for arena, name, settings in rows]
 
@@ -79,7 +76,6 @@ def find_unrated(connection: Connection) -> set[int]:
 
 
 def read_rater_progress(connection: Connection, arena: int) -> RaterProgress:
-    """Read the progress of an arena's rater."""
     return RaterProgress(*_one(connection, "read how far an arena is rated", "raters_find", arena=arena))
 
 
@@ -89,7 +85,6 @@ def log_head(connection: Connection, arena: int) -> int:
 
 
 def event_time(connection: Connection, arena: int, position: int) -> datetime:
-    """The time of an event."""
     found = _one(connection, "read an arena's log", "raters_time", arena=arena, position=position)
     at: datetime = found[0]
     return at

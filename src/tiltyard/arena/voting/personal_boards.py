@@ -148,7 +148,6 @@ class PersonalBoards:
         self._making = asyncio.Lock()
 
     async def of(self, arena: Arena, voter: Voter) -> PersonalBoard:
-        """The personal board of a voter in an arena."""
         who = (arena.arena, voter.source, voter.session)
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             totals = await read_own_totals(connection, *who)

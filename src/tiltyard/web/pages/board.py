@@ -83,7 +83,6 @@ async def _sent(request: Request, arena: Arena, material: BoardPageData) -> Resp
 
 
 def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> str:
-    """Render the page."""
     query, first = material.query, material.first
     cross = (first.filtered or first.document).cross_check
     path = paths.board(material.arena.name)

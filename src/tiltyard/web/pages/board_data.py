@@ -124,8 +124,6 @@ class ShownEffects:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoardPageData:
-    """The data of a board page."""
-
     arena: Arena
     query: BoardQuery
     boards: tuple[SourceBoard, ...]
@@ -162,8 +160,6 @@ class BoardPageData:
 
 
 class BoardPageCache:
-    """The caches of one process for board pages."""
-
     def __init__(self) -> None:
         #: Boards that were counted from some votes.
         self.filtered: BoundedCache[Hashable, FilteredBoard] = BoundedCache(24)
@@ -186,7 +182,6 @@ class BoardPageCache:
         self._drawn = SingleFlight()
 
     def view(self, board: SourceBoard) -> BoardView:
-        """All rows of a board."""
         found = self.views.get(board.sha256)
         if found is None:
             found = self.views.put(board.sha256, full_view(board.document, board.filtered))
@@ -223,7 +218,6 @@ class BoardPageCache:
 
 
 def board_page_cache_of(request: Request) -> BoardPageCache:
-    """The board page caches of this process."""
     return context_of(request).shared(BoardPageCache, BoardPageCache)
 
 
@@ -296,7 +290,6 @@ async def _effects(request: Request, arena: Arena) -> ShownEffects | None:
 
 
 async def _judged(request: Request, arena: Arena) -> bool:
-    """Whether judges have voted."""
     try:
         return (await boards_of(request).latest(arena.arena, JUDGE)).votes > 0
     except NotFound:

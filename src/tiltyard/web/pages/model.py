@@ -99,7 +99,6 @@ class ModelPageCache:
 
 
 def model_page_cache_of(request: Request) -> ModelPageCache:
-    """The model page cache of this process."""
     context = context_of(request)
     return context.shared(
         ModelPageCache,
@@ -221,8 +220,6 @@ _EVALUATION_ROWS = 40
 
 @dataclass(frozen=True, slots=True)
 class ModelPageQuery:
-    """The query of a model page."""
-
     source: SourceWord = "human"
     sort: Sort = "votes"
     order: Order = "desc"
@@ -310,7 +307,6 @@ class ModelView:
         return any(deficit for line in self.heat for deficit, _ in line.cells)
 
     def path(self, arena: str, asked: ModelPageQuery) -> str:
-        """The path of this page with another query."""
         return paths.model(arena, self.profile.name, **asked.query())
 
     def chart(self, arena: str, name: str, ending: str, theme: str | None) -> str:
@@ -325,7 +321,6 @@ class ModelView:
 
 
 def make_model_view(profile: ModelProfile, asked: ModelPageQuery) -> ModelView:
-    """Make the view of a profile."""
     heat, most = profile.heatmap, None if asked.whole else _FIRST_ROWS
     return ModelView(
         profile=profile,

@@ -41,8 +41,6 @@ _FORM = {"name": "", "title": "", "visibility": "open", "entry": "open", "timezo
 
 @dataclass(frozen=True, slots=True)
 class ArenaSummary:
-    """One arena in the list."""
-
     name: str
     title: str
     visibility: str

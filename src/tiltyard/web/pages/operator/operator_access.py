@@ -108,7 +108,6 @@ class OperatorVisit:
 
     @property
     def session(self) -> OperatorSession:
-        """The session of the operator."""
         session = self.actor.session
         assert session is not None
         return session

@@ -13,9 +13,9 @@ import select
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from tiltyard.errors import BadOption, Crowded, MissingExtra, StoreFault
 from tiltyard.foundation.retries import Backoff
@@ -330,8 +330,14 @@ def _is_alive(connection: Connection) -> bool:
     return not waiting.poll(0)
 
 
-#: Where a statement runs: on a connection, or on one that the pool lends for it alone.
-Database = Connection | ConnectionPool
+class ConnectionLender(Protocol):
+    """Lends connections, such as the pool."""
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]: ...
+
+
+#: Where a statement runs: on a connection, or on one that is lent for it alone.
+Database = Connection | ConnectionLender
 
 
 def find_pool_mode(connection: psycopg.Connection, url: str) -> PoolMode:

@@ -19,7 +19,7 @@ from psycopg import AsyncConnection, sql
 
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.postgres.connections import ConnectionPool, Database, translate_errors
+from tiltyard.postgres.connections import Database, translate_errors
 from tiltyard.postgres.statements import bucket_statement, bucket_table, is_bucketed, statement
 
 #: How long a process may use a bucket that it has read.
@@ -41,7 +41,7 @@ async def find_statement(
 
 async def fetch_rows(database: Database, name: str, values: Mapping[str, object]) -> list[Any]:
     """All rows of a named statement; see `find_statement`."""
-    if isinstance(database, ConnectionPool):
+    if not isinstance(database, AsyncConnection):
         async with database.connection() as connection:
             return await fetch_rows(connection, name, values)
     text = await find_statement(database, name, values)
@@ -50,7 +50,7 @@ async def fetch_rows(database: Database, name: str, values: Mapping[str, object]
 
 async def fetch_row(database: Database, name: str, values: Mapping[str, object]) -> Any | None:
     """The first row of a named statement, as by `fetch_rows`; ``None`` if it has none."""
-    if isinstance(database, ConnectionPool):
+    if not isinstance(database, AsyncConnection):
         async with database.connection() as connection:
             return await fetch_row(connection, name, values)
     text = await find_statement(database, name, values)
@@ -66,7 +66,7 @@ async def fetch_one(database: Database, name: str, values: Mapping[str, object])
 
 async def run_statement(database: Database, name: str, values: Mapping[str, object]) -> int:
     """Run a named statement; return how many rows it changed."""
-    if isinstance(database, ConnectionPool):
+    if not isinstance(database, AsyncConnection):
         async with database.connection() as connection:
             return await run_statement(connection, name, values)
     return int((await database.execute(await find_statement(database, name, values), values)).rowcount)

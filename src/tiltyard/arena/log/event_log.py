@@ -26,7 +26,7 @@ from tiltyard.arena.log.buckets import (
     PARTITION_ROWS,
     ensure_partition,
     fetch_row,
-    find_statement,
+    fetch_rows,
     forget_bucket,
     read_bucket,
 )
@@ -568,11 +568,10 @@ async def _read_end(
     return _LogHead(*place), await _rows(tail)
 
 
-async def read_tail(connection: AsyncConnection, arena: int, after: int) -> list[LogRow]:
+async def read_tail(database: Database, arena: int, after: int) -> list[LogRow]:
     """Up to `TAIL_ROWS` events after a position; fewer only at the end of the log."""
     values = {"arena": arena, "after": after, "limit": TAIL_ROWS}
-    text = await find_statement(connection, "log_tail", values)
-    return await _rows(await connection.execute(text, values))
+    return [LogRow(*row) for row in await fetch_rows(database, "log_tail", values)]
 
 
 async def find_matchup(database: Database, arena: int, matchup: UUID) -> MatchupRecord | None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tiltyard.arena.boards.battle_effects import battle_effects, read_traits, styled_ratings
-from tiltyard.arena.boards.document_cache import DocumentCache, HashedDocument
 from tiltyard.arena.boards.filtered_boards import (
     BoardOrigin,
     FilterRoster,
@@ -21,6 +20,7 @@ from tiltyard.arena.boards.filtered_boards import (
     pair_results,
     prompt_results,
 )
+from tiltyard.arena.boards.snapshot_cache import HashedDocument, SnapshotCache
 from tiltyard.arena.boards.snapshots import (
     ModelScore,
     Snapshot,
@@ -74,6 +74,7 @@ _CACHED_ARENA_LIMIT = 10_000
 _FOLLOWED_ARENA_LIMIT = 1_000
 #: Size of the documents of the newest boards that are kept.
 _CACHED_BOARD_BYTES = 64_000_000
+_CACHED_DOCUMENT_LIMIT = 200
 #: Seconds before the first retry after a fault.
 _RETRY_SECONDS = 1.0
 
@@ -101,7 +102,9 @@ class BoardCache:
         self._arenas: BoundedCache[str, Arena] = BoundedCache(
             _CACHED_ARENA_LIMIT, seconds=_SETTINGS_CACHE_SECONDS
         )
-        self._documents = DocumentCache()
+        self._documents: SnapshotCache[HashedDocument] = SnapshotCache(
+            _CACHED_DOCUMENT_LIMIT, at_once=2, what="a board to be counted"
+        )
         self._retries = Retries(_LOG, "looking for new boards", Backoff(_RETRY_SECONDS))
         self._task: asyncio.Task[None] | None = None
 

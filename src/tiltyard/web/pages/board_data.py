@@ -171,8 +171,8 @@ class BoardPageCache:
         self.charts: BoundedCache[Hashable, ChartContent] = BoundedCache(48)
         #: Rows as HTML, by board and language; searching and sorting does not change them.
         self.rows: BoundedCache[Hashable, dict[str, Markup]] = BoundedCache(12)
-        #: Responses with their ETag, by everything that they depend on.
-        self.made: BoundedCache[Hashable, tuple[bytes, str]] = BoundedCache(32 * 1024 * 1024)
+        #: Responses with their ETag, by everything that they depend on: pages of boards and models, and pictures.
+        self.made: BoundedCache[Hashable, tuple[bytes, str]] = BoundedCache(96 * 1024 * 1024)
         #: What operators say about models, by arena. Another process may have changed it.
         self.details: BoundedCache[int, ArenaModelDetails] = BoundedCache(200, seconds=_DETAILS_CACHE_SECONDS)
         #: Arena cards of the home page.

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
+from tiltyard.arena.boards.snapshot_cache import HashedDocument
 from tiltyard.arena.boards.snapshots import board_of, list_snapshots
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
 from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes

@@ -53,12 +53,12 @@ async def _find_board(
     if sha256 is None:
         newest = await latest_snapshot(connection, arena.arena, source)
         lasting = None if newest is None else await citable_snapshot(connection, newest)
-        return newest if lasting is None else await find_snapshot(connection, arena.arena, lasting.sha256)
+        return newest if lasting is None else await find_snapshot(connection, arena.arena, lasting.snapshot)
     found = await find_snapshot(connection, arena.arena, sha256)
     if found is None:
         raise NotFound("no such board; see the list of snapshots")
     lasting = await citable_snapshot(connection, found)
-    if lasting is None or lasting.sha256 != found.sha256:
+    if lasting is None or lasting.snapshot != found.sha256:
         raise BadOption(
             "this board is not permanent, and releases end at permanent boards; take one that is evaluated in the list of "
             "snapshots, or leave it out to get the newest"

@@ -22,6 +22,7 @@ from tiltyard.errors import InputError, StoreFault
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import Database, connect_async, translate_errors
 from tiltyard.postgres.statements import statement
+from tiltyard.wire.arenas import SnapshotInfo
 
 #: How long a board is kept that is not permanent.
 UNCITABLE_SNAPSHOT_LIFETIME = timedelta(days=30)
@@ -45,21 +46,6 @@ class Snapshot:
     strengths: Strengths
     #: Set by the database.
     made_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotSummary:
-    """A snapshot without its contents."""
-
-    source: int
-    generation: int
-    position: int
-    sha256: str
-    votes: int
-    evaluated: bool
-    made_at: datetime
-    #: Whether it is permanent, and no vote was excluded or restored since.
-    citable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +130,7 @@ async def list_snapshots(
     *,
     before: tuple[int, int] | None = None,
     limit: int = 100,
-) -> list[SnapshotSummary]:
+) -> list[SnapshotInfo]:
     """Boards of a source, newest first; with ``before``, those older than this generation and position."""
     generation, position = (None, None) if before is None else before
     values = {
@@ -180,7 +166,7 @@ async def read_scores(
     ]
 
 
-async def citable_snapshot(database: Database, snapshot: Snapshot) -> SnapshotSummary | None:
+async def citable_snapshot(database: Database, snapshot: Snapshot) -> SnapshotInfo | None:
     """The last permanent board of the same generation, up to this one.
 
     It is the last evaluation, or the first board after votes were excluded or restored; ``None`` before the first
@@ -243,8 +229,9 @@ async def _find(database: Database, name: str, values: Mapping[str, object]) -> 
     )
 
 
-def _listed(source: int, generation: int, position: int, sha256: bytes, *rest: Any) -> SnapshotSummary:
-    return SnapshotSummary(source, generation, position, bytes(sha256).hex(), *rest)
+def _listed(*row: Any) -> SnapshotInfo:
+    _, generation, position, sha256, votes, evaluated, made_at, citable = row
+    return SnapshotInfo(bytes(sha256).hex(), generation, position, votes, evaluated, citable, made_at)
 
 
 #: Parsed boards that a process caches, the most recently used ones.

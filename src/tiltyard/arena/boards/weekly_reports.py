@@ -17,6 +17,7 @@ from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Database, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.wire.arenas import ReportInfo
 
 if TYPE_CHECKING:
     from tiltyard.core.policy.state.rating_fold import MethodValues
@@ -38,17 +39,6 @@ class ReportableArena:
     created_at: datetime
     #: The position up to which votes are final.
     horizon: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReportSummary:
-    """A stored report, without its document."""
-
-    since: datetime
-    until: datetime
-    position: int
-    sha256: str
-    made_at: datetime
 
 
 def list_reportable_arenas(connection: Connection) -> list[ReportableArena]:
@@ -111,11 +101,11 @@ def add_report(
         return connection.execute(statement("reports_add"), values).rowcount == 1
 
 
-async def list_reports(database: Database, arena: int) -> list[ReportSummary]:
+async def list_reports(database: Database, arena: int) -> list[ReportInfo]:
     """An arena's reports, newest first."""
     found = await fetch_rows(database, "reports_list", {"arena": arena})
     return [
-        ReportSummary(since, until, position, bytes(sha256).hex(), made_at)
+        ReportInfo(bytes(sha256).hex(), since, until, position, made_at)
         for since, until, position, sha256, made_at in found
     ]
 

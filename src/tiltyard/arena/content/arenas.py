@@ -24,6 +24,7 @@ from tiltyard.postgres.connections import (
 )
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.wire.arenas import PromptInfo
 
 if TYPE_CHECKING:
     from tiltyard.core.policy.state.rating_fold import MethodValues
@@ -47,20 +48,6 @@ class KnownModel:
     added_at: datetime
     responses: int
     enabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPrompt:
-    """A prompt and its current number of responses; its text is ``None`` once it is withdrawn."""
-
-    prompt: int
-    name: str
-    text: str | None
-    category: str | None
-    language: str | None
-    added_at: datetime
-    withdrawn_at: datetime | None
-    responses: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +139,10 @@ async def list_models(database: Database, arena: int) -> list[KnownModel]:
 
 async def list_prompts(
     database: Database, arena: int, *, after: int = -1, limit: int = 1000
-) -> list[KnownPrompt]:
+) -> list[PromptInfo]:
     """A page of prompts, ordered by number."""
     rows = await _all(database, "arenas_prompts", arena=arena, after=after, limit=limit)
-    return [KnownPrompt(*row) for row in rows]
+    return [PromptInfo(*row) for row in rows]
 
 
 async def prompt_text(database: Database, arena: int, prompt: int) -> str:

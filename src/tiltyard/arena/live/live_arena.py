@@ -250,7 +250,7 @@ async def _plan_sync(connection: Connection, arena: int, entrants: Sequence[NewE
         connection,
         arena,
         tuple(one.name for one in models),
-        tuple(one.prompt for one in prompts if one.withdrawn_at is None),
+        tuple(one.number for one in prompts if one.withdrawn_at is None),
         n_categories,
         tuple(new),
         tuple(kept),

@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from tiltyard.arena.boards.weekly_reports import FIRST_REPORTED_PHASE, ReportSummary, read_method
+from tiltyard.arena.boards.weekly_reports import FIRST_REPORTED_PHASE, read_method
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.postgres.connections import Connection
+from tiltyard.wire.arenas import ReportInfo
 
 
 class JobPlan(NamedTuple):
@@ -85,7 +86,7 @@ async def list_jobs(connection: Connection, arena: str, now: datetime) -> list[S
 
 
 async def report_is_late(
-    connection: Connection, arena: Arena, reports: Sequence[ReportSummary], now: datetime
+    connection: Connection, arena: Arena, reports: Sequence[ReportInfo], now: datetime
 ) -> bool:
     """Whether the report of the last week is overdue."""
     _, until = last_whole_week(now - _LATE_REPORT_DURATION, arena.settings.timezone)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from tiltyard.arena.accounts import write_audit_entry
-from tiltyard.arena.boards.weekly_reports import ReportSummary, list_reports
+from tiltyard.arena.boards.weekly_reports import list_reports
 from tiltyard.arena.content.arenas import Arena, find_arena, list_arenas
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.operators.exclusions import ExclusionDetails, list_exclusions, read_exclusion_details
@@ -20,6 +20,7 @@ from tiltyard.postgres.connections import (
     ConnectionPool,
     Database,
 )
+from tiltyard.wire.arenas import ReportInfo
 from tiltyard.wire.moderation import AuditEntry, Complaint, Exclusion
 
 #: Days that an overview counts votes of, and a number above those of all entries of the audit log.
@@ -83,7 +84,7 @@ class ArenaOverview:
     opened: int
     lag: RaterLag
     waiting: PendingWork
-    reports: list[ReportSummary]
+    reports: list[ReportInfo]
     #: Whether the report of the last week is overdue.
     late: bool
     jobs: list[ScheduledJob]

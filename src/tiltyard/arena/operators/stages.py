@@ -307,6 +307,6 @@ async def _withdraw_everything(pool: ConnectionPool, blobs: BlobStore, name: str
             return withdrawn
         for prompt in prompts:
             if prompt.withdrawn_at is None:
-                await withdraw(pool, blobs, name, prompt.name, reason=_REASON, actor=_ACTOR)
+                await withdraw(pool, blobs, name, prompt.prompt, reason=_REASON, actor=_ACTOR)
                 withdrawn += 1
-        after = prompts[-1].prompt
+        after = prompts[-1].number

@@ -285,7 +285,7 @@ def _json(
         "arena": material.arena.name,
         "asked": query.values(),
         "snapshots": [board.snapshot.sha256 for board in material.boards],
-        "citable": [None if board.citable is None else board.citable.sha256 for board in material.boards],
+        "citable": [None if board.citable is None else board.citable.snapshot for board in material.boards],
         "order": (first.filtered or first.document).order,
         "settled": [None if view.claim is None else view.claim.to_dict() for view in views],
         "columns": list(columns),

@@ -18,7 +18,6 @@ from tiltyard.arena.boards.battle_effects import EffectsDocument
 from tiltyard.arena.boards.snapshots import (
     UNCITABLE_SNAPSHOT_LIFETIME,
     Snapshot,
-    SnapshotSummary,
     VoteAmendments,
     board_of,
     citable_snapshot,
@@ -40,6 +39,7 @@ from tiltyard.web.assets import accepts_gzip
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardView, full_view
 from tiltyard.web.pages.layout import gzip_bytes, localization_of, pages_of, send_page, theme_of
+from tiltyard.wire.arenas import SnapshotInfo
 
 _DETAILS_CACHE_SECONDS = 5.0
 #: So long a page waits for effects that are being computed.
@@ -80,7 +80,7 @@ class Citation:
     """Whether a snapshot can be cited, and which one to cite instead."""
 
     #: The last permanent board of the snapshot's generation, up to it.
-    last_kept: SnapshotSummary | None
+    last_kept: SnapshotInfo | None
     #: Votes that were excluded or restored since; ``None`` if there were none.
     amended: VoteAmendments | None
 
@@ -97,7 +97,7 @@ class SourceBoard:
     citation: Citation
 
     @property
-    def citable(self) -> SnapshotSummary | None:
+    def citable(self) -> SnapshotInfo | None:
         """The board to cite; ``None`` if votes were excluded or restored since, or if there is none yet."""
         return None if self.citation.amended is not None else self.citation.last_kept
 
@@ -105,7 +105,7 @@ class SourceBoard:
     def kept_until(self) -> datetime | None:
         """Until when the snapshot is kept at least; ``None`` if it is permanent."""
         made, kept = self.snapshot.made_at, self.citation.last_kept
-        for_ever = kept is not None and kept.sha256 == self.snapshot.sha256
+        for_ever = kept is not None and kept.snapshot == self.snapshot.sha256
         return None if for_ever or made is None else made + UNCITABLE_SNAPSHOT_LIFETIME
 
 
@@ -164,7 +164,7 @@ class BoardPageCache:
         #: Boards that were counted from some votes.
         self.filtered: BoundedCache[Hashable, FilteredBoard] = BoundedCache(24)
         self.facts: BoundedCache[Hashable, SnapshotFacts] = BoundedCache(200)
-        self.last_kept: BoundedCache[Hashable, tuple[SnapshotSummary | None]] = BoundedCache(200)
+        self.last_kept: BoundedCache[Hashable, tuple[SnapshotInfo | None]] = BoundedCache(200)
         self.amended: BoundedCache[Hashable, VoteAmendments] = BoundedCache(200)
         self.views: BoundedCache[Hashable, BoardView] = BoundedCache(24)
         #: Documents that charts are drawn from.

@@ -56,7 +56,6 @@ from tiltyard.wire.arenas import (
     ModelList,
     PhaseRequest,
     PolicyInForce,
-    PromptInfo,
     PromptList,
     Values,
     Withdrawn,
@@ -176,21 +175,7 @@ async def prompts(
     """A page of prompts with their texts, ordered by number."""
     pool = registry_of(request).pool
     found = await list_prompts(pool, (await find_arena(pool, arena)).arena, after=after, limit=limit)
-    return PromptList(
-        [
-            PromptInfo(
-                number=one.prompt,
-                prompt=one.name,
-                text=one.text,
-                category=one.category,
-                language=one.language,
-                responses=one.responses,
-                added_at=one.added_at,
-                withdrawn_at=one.withdrawn_at,
-            )
-            for one in found
-        ]
-    )
+    return PromptList(found)
 
 
 @router.post(

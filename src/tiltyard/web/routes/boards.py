@@ -25,7 +25,7 @@ from tiltyard.web.access.route_access import (
     source_number,
 )
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.wire.arenas import ReportInfo, ReportList, SnapshotInfo, SnapshotList, Values
+from tiltyard.wire.arenas import ReportList, SnapshotList, Values
 from tiltyard.wire.records import Plain
 
 
@@ -203,20 +203,7 @@ async def snapshots(
     before = None if generation is None or position is None else (generation, position)
     pool = registry_of(request).pool
     found = await list_snapshots(pool, arena.arena, source_number(source), before=before, limit=limit)
-    return SnapshotList(
-        [
-            SnapshotInfo(
-                snapshot=one.sha256,
-                generation=one.generation,
-                position=one.position,
-                votes=one.votes,
-                evaluated=one.evaluated,
-                citable=one.citable,
-                made_at=one.made_at,
-            )
-            for one in found
-        ]
-    )
+    return SnapshotList(found)
 
 
 @router.get(
@@ -252,19 +239,7 @@ async def snapshot(
 @router.get("/reports", summary="Weekly reports", responses=document_problems(401, 403, 404, 503))
 async def reports(arena: ReadableArena, request: Request) -> ReportList:
     """Weekly validity reports, newest first."""
-    found = await list_reports(registry_of(request).pool, arena.arena)
-    return ReportList(
-        [
-            ReportInfo(
-                report=one.sha256,
-                since=one.since,
-                until=one.until,
-                position=one.position,
-                made_at=one.made_at,
-            )
-            for one in found
-        ]
-    )
+    return ReportList(await list_reports(registry_of(request).pool, arena.arena))
 
 
 @router.get(

@@ -129,7 +129,11 @@ def translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise StoreFault(f"cannot {doing}: {_message(error)}; {_remedy(error)}") from None
+        raise _store_fault(doing, error) from None
+
+
+def _store_fault(doing: str, error: psycopg.Error) -> StoreFault:
+    return StoreFault(f"cannot {doing}: {_message(error)}; {_remedy(error)}")
 
 
 def _checked(url: str) -> str:
@@ -242,8 +246,9 @@ class ConnectionPool:
                 connection = await self._taken(deadline)
                 self.in_use += 1
                 try:
-                    with translate_errors("use the database"):
-                        yield connection
+                    yield connection
+                except psycopg.Error as error:
+                    raise _store_fault("use the database", error) from None
                 finally:
                     self.in_use -= 1
                     await self._give_back(connection)

@@ -103,9 +103,8 @@ def announced_board(payload: str) -> tuple[int, int]:
 
 def read_latest_position(connection: Connection, arena: int, source: int) -> tuple[int, int] | None:
     """Generation and position of a source's newest board."""
-    with translate_errors("read the snapshots"):
-        values = {"arena": arena, "source": source}
-        row = connection.execute(statement("snapshots_latest_place"), values).fetchone()
+    values = {"arena": arena, "source": source}
+    row = fetch_row_sync(connection, "snapshots_latest_place", values, "read the snapshots")
     return None if row is None else (int(row[0]), int(row[1]))
 
 

@@ -42,8 +42,7 @@ class ReportableArena:
 
 
 def list_reportable_arenas(connection: Connection) -> list[ReportableArena]:
-    with translate_errors("list the arenas"):
-        rows = connection.execute(statement("reports_arenas")).fetchall()
+    rows = fetch_rows_sync(connection, "reports_arenas", {}, "list the arenas")
     return [
         ReportableArena(arena, name, ArenaSettings.kept(settings), created_at, horizon)
         for arena, name, settings, created_at, horizon in rows
@@ -81,8 +80,7 @@ async def read_method(connection: AsyncConnection[Any], arena: int, until: datet
 def is_reported(connection: Connection, arena: int, since: datetime, until: datetime) -> bool:
     """Whether there is a report of this span."""
     values = {"arena": arena, "since": since, "until": until}
-    with translate_errors("look up a report"):
-        return connection.execute(statement("reports_known"), values).fetchone() is not None
+    return fetch_row_sync(connection, "reports_known", values, "look up a report") is not None
 
 
 def add_report(

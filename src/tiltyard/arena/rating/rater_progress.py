@@ -10,7 +10,7 @@ from typing import Any
 from psycopg import Connection
 
 from tiltyard.arena.boards.snapshots import Snapshot, add_snapshot, notify_snapshot
-from tiltyard.arena.log.buckets import fetch_row_sync, fetch_rows_sync, find_statement_sync
+from tiltyard.arena.log.buckets import fetch_row_sync, fetch_rows_sync
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, add_checkpoint
 from tiltyard.errors import Deposed, StoreFault
@@ -127,9 +127,8 @@ def claim_horizon(connection: Connection, arena: int, term: int, horizon: int) -
 def read_undone_votes(connection: Connection, arena: int, after: int, upto: int) -> set[int]:
     """Positions of the votes that were undone by events after ``after``, up to ``upto``."""
     values = {"arena": arena, "after": after, "upto": upto}
-    with translate_errors("read an arena's log"):
-        text = find_statement_sync(connection, "raters_undone", values)
-        return {position for (position,) in connection.execute(text, values).fetchall()}
+    rows = fetch_rows_sync(connection, "raters_undone", values, "read an arena's log")
+    return {position for (position,) in rows}
 
 
 def commit_rated(
@@ -202,8 +201,7 @@ def find_erased_from(connection: Connection, arena: int, exclusion: int) -> int 
 
 
 def _one(connection: Connection, doing: str, name: str, **values: Any) -> Sequence[Any]:
-    with translate_errors(doing):
-        row = connection.execute(find_statement_sync(connection, name, values), values).fetchone()
+    row: Sequence[Any] | None = fetch_row_sync(connection, name, values, doing)
     if row is None:
         raise StoreFault(
             f"cannot {doing}: arena {values['arena']} has no such row; it was removed or is damaged"

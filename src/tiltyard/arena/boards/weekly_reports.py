@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from psycopg import AsyncConnection, Connection
 
 from tiltyard.arena.log.buckets import fetch_row, fetch_row_sync, fetch_rows, fetch_rows_sync
 from tiltyard.errors import NotFound
+from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import Database, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -22,8 +22,6 @@ from tiltyard.wire.arenas import ReportInfo
 if TYPE_CHECKING:
     from tiltyard.core.policy.state.rating_fold import MethodValues
 
-
-Ints = npt.NDArray[np.int64]
 
 #: The first phase of the policy that has weekly reports.
 FIRST_REPORTED_PHASE = 4

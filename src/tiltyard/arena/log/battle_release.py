@@ -21,7 +21,6 @@ from tiltyard.arena.log.event_log import JUDGE, SOURCES
 from tiltyard.arena.log.votes import (
     ArenaNames,
     Ballots,
-    Ints,
     read_ballots_sync,
     read_names,
     set_statement_timeout,
@@ -31,6 +30,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.files.battle_writer import Container, stream_battles
+from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import connect
 from tiltyard.runs.manifest import (
     BOARD,

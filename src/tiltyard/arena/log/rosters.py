@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 from psycopg import Connection
 
 from tiltyard.arena.log.buckets import fetch_rows
+from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import Database, translate_errors
 from tiltyard.postgres.statements import statement
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

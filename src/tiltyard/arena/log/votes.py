@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 import psycopg
 
 from tiltyard.arena.log.buckets import (
@@ -28,10 +27,9 @@ from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
+from tiltyard.foundation.arrays import Bools, Ints
 from tiltyard.postgres.connections import Connection, ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
-
-Ints = npt.NDArray[np.int64]
 
 _NOT_GIVEN: Ints = np.empty(0, dtype=np.int64)
 #: Columns of a tally by prompt of the roster, and by written prompt as well.
@@ -102,7 +100,7 @@ class VoteTally:
     def __len__(self) -> int:
         return len(self.count)
 
-    def __getitem__(self, rows: npt.NDArray[np.bool_]) -> VoteTally:
+    def __getitem__(self, rows: Bools) -> VoteTally:
         return VoteTally(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
@@ -122,7 +120,7 @@ class Ballots:
     def __len__(self) -> int:
         return len(self.position)
 
-    def __getitem__(self, rows: npt.NDArray[np.bool_]) -> Ballots:
+    def __getitem__(self, rows: Bools) -> Ballots:
         return Ballots(*(getattr(self, name)[rows] for name in _BALLOT_BYTES))
 
 

@@ -42,6 +42,7 @@ from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
+from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
@@ -175,7 +176,6 @@ _VOTE = np.dtype(
 )
 
 Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
 Votes = npt.NDArray[np.void]
 
 

@@ -30,7 +30,7 @@ from tiltyard.arena.log.event_log import (
     matchup_not_found_error,
 )
 from tiltyard.arena.log.log_connection import LogConnection
-from tiltyard.arena.log.rosters import Ints, read_judgeable
+from tiltyard.arena.log.rosters import read_judgeable
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.arena_state import ArenaState
@@ -72,6 +72,7 @@ from tiltyard.arena.voting.voter_requests import (
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Crowded, StoreFault
+from tiltyard.foundation.arrays import Ints
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.foundation.telemetry import BATCH_REQUESTS, BATCH_SECONDS, describe_span, span

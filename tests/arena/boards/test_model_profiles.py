@@ -250,7 +250,7 @@ async def test_only_so_many_profiles_are_kept(shown, monkeypatch):
         one = await model_profiles.of(arena, 0, "model-1")
         other = await model_profiles.of(arena, 1, "model-1")
         assert len(model_profiles._made._made) == len(model_profiles._snapshot_cache) == 1
-        assert model_profiles._made.weight == other.size > len(other.snapshot.document)
+        assert model_profiles._made._made.weight == other.size > len(other.snapshot.document)
         again = await model_profiles.of(arena, 0, "model-1")
         assert again is not one
         assert again.opponents == one.opponents

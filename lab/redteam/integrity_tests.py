@@ -15,7 +15,7 @@ from tiltyard.arena.rating.crowd_watch import CrowdWatch
 from tiltyard.core.integrity.voter_tests import SessionVotes, find_unlike_voters
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool
 
 _SCORES = Scoring().by_kind()
 
@@ -49,6 +49,6 @@ def flagged_in_log(columns: LogColumns, models: int) -> set[int]:
 
 async def read_flagged_sessions(pool: ConnectionPool, arena: str) -> set[int]:
     """Sessions that the operator's page of an arena lists as unlike the others, each by itself."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await find_arena(connection, arena)
     return {flag.session for group in await list_flagged_groups(pool, found) for flag in group.flags}

@@ -44,7 +44,6 @@ from tiltyard.errors import Busy, Crowded, Expired, TiltyardError
 from tiltyard.postgres.connections import (
     ConnectionPool,
     connect,
-    connect_from_pool,
     open_pool,
 )
 from tiltyard.simulation.demo.demo_roster import demo_prompts
@@ -338,7 +337,7 @@ class _MatchupCells:
         self.turns = asyncio.Semaphore(_CONCURRENT_ACCOUNT_COUNT)
 
     async def of(self, matchup: str) -> tuple[int, int, int]:
-        async with connect_from_pool(self._pool) as connection:
+        async with self._pool.connection() as connection:
             found = await connection.execute(_CELLS, {"matchup": stored_id(matchup)})
             row = await found.fetchone()
         assert row is not None

@@ -11,7 +11,7 @@ from support.command import run
 from support.live_arenas import make_arena
 from support.panelled import finish_panel
 from tiltyard.arena.operators.panels import find_panel
-from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 
 RATERS = ("Ada", "Ben", "Cleo")
 OPEN = [
@@ -41,7 +41,7 @@ def opened():
 
 def vote(database, arena, noise=0.5):
     async def inside():
-        async with open_pool(database, most=2) as pool, connect_from_pool(pool) as connection:
+        async with open_pool(database, most=2) as pool, pool.connection() as connection:
             _, raters = await find_panel(connection, arena, "experts")
         await finish_panel(database, arena, raters, noise)
 

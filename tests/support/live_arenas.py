@@ -16,7 +16,7 @@ from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connections import connect_from_pool, open_pool
+from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.arena_settings import ArenaSettings, Reveal
 
 
@@ -55,7 +55,7 @@ async def make_arena(
             await import_answers(pool, BlobStore(pool, FolderStorage(Path(folder))), name, path)
             if settings.is_live:
                 # Stored answers stand for the empty ones of a live arena.
-                async with connect_from_pool(pool) as connection:
+                async with pool.connection() as connection:
                     await change_arena(connection, made.arena, made.title, settings)
     return replace(made, settings=settings)
 

@@ -14,9 +14,9 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
@@ -30,7 +30,6 @@ from psycopg.types.json import Jsonb
 from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import BadOption, InputError, NotAllowed, NotFound
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
-from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.operators import Token
 from tiltyard.wire.records import OperatorRole, Scope
@@ -70,8 +69,6 @@ def greater_role(*roles: OperatorRole | None) -> OperatorRole | None:
 
 @dataclass(frozen=True, slots=True)
 class OperatorGrants:
-    """The roles of one operator."""
-
     installation: OperatorRole | None = None
     #: By the arena's name.
     arenas: Mapping[str, OperatorRole] = field(default_factory=dict)
@@ -88,7 +85,6 @@ class OperatorGrants:
 
     @property
     def greatest(self) -> OperatorRole | None:
-        """The greatest role anywhere."""
         return greater_role(self.installation, *self.arenas.values())
 
     def allow(self, needed: OperatorRole, arena: str | None) -> bool:
@@ -153,8 +149,6 @@ _UNKNOWN_ORIGIN = SessionOrigin()
 
 @dataclass(frozen=True, slots=True)
 class OperatorSession:
-    """An operator who is signed in."""
-
     operator: int
     name: str
     session: int
@@ -281,19 +275,11 @@ class LinkPurpose:
 
 
 class Accounts:
-    """The accounts of one database."""
-
     def __init__(self, pool: ConnectionPool) -> None:
         self.pool = pool
 
-    @asynccontextmanager
-    async def _connected(self, doing: str) -> AsyncIterator[AsyncConnection]:
-        with translate_errors(doing):
-            async with self.pool.connection() as connection:
-                yield connection
-
     async def _one(self, query: str, /, **values: Any) -> tuple[Any, ...] | None:
-        async with self._connected("read accounts") as connection:
+        async with self.pool.connection() as connection:
             found = await connection.execute(statement(query), values)
             row: tuple[Any, ...] | None = await found.fetchone()
             return row
@@ -315,7 +301,7 @@ class Accounts:
         if not 0 < session < 2**63:
             raise BadOption(f"session is {session}; expected a number from the operator's list of voters")
         values = {"session": session, "random": session >= _FIRST_RANDOM_SESSION}
-        async with self._connected("revoke a session") as connection, connection.transaction():
+        async with self.pool.connection() as connection, connection.transaction():
             row = await connection.execute(statement("revoke_session"), values)
             if await row.fetchone() is None:
                 raise NotFound(f"no such session: {session}; the operator's page of voters lists them")
@@ -325,12 +311,12 @@ class Accounts:
     async def keep_gate(self, session: int, gate: GateResult, origin: VoterOrigin) -> None:
         """Keep the result of the gate with a voter's session, and where it came from. Who has passed once stays so."""
         values = {"session": session, "gate": int(gate), **origin._asdict()}
-        async with self._connected("keep the result of the gate") as connection:
+        async with self.pool.connection() as connection:
             await connection.execute(statement("keep_gate"), values)
 
     async def revoked_sessions(self, within: timedelta) -> frozenset[int]:
         """Voters' sessions that were revoked within this time."""
-        async with self._connected("read revoked sessions") as connection:
+        async with self.pool.connection() as connection:
             rows = await connection.execute(statement("revoked_sessions"), {"within": within})
             return frozenset(int(session) for (session,) in await rows.fetchall())
 
@@ -344,7 +330,7 @@ class Accounts:
     async def make_operator_link(self) -> str:
         """Create a token that makes an owner of the installation, or sets an operator's password; once, within an hour."""
         token = secrets.token_urlsafe(32)
-        async with self._connected("make an operator link") as connection:
+        async with self.pool.connection() as connection:
             await connection.execute(
                 statement("make_operator_link"), {"token": hash_token(token), "life": OPERATOR_LINK_LIFETIME}
             )
@@ -363,7 +349,7 @@ class Accounts:
             raise NotAllowed(_LINK_USED_MESSAGE)
         name = purpose.operator or check_person_name(name)
         digest = await hash_password(password)
-        async with self._connected("claim an operator's account") as connection, connection.transaction():
+        async with self.pool.connection() as connection, connection.transaction():
             await connection.execute(statement("lock_operators"))
             used = await connection.execute(statement("use_operator_link"), {"token": hash_token(token)})
             link = await used.fetchone()
@@ -382,14 +368,13 @@ class Accounts:
         right = await password_matches(kept, password)
         if row is None or not right:
             raise NotAllowed("name or password is wrong")
-        async with self._connected("sign in") as connection, connection.transaction():
+        async with self.pool.connection() as connection, connection.transaction():
             if _hasher().check_needs_rehash(kept):
                 newer = await hash_password(password)
                 await connection.execute(statement("set_password"), {"operator": row[0], "password": newer})
             return await open_operator_session(connection, row[0], origin, awaits_code=row[2])
 
     async def signed_in(self, token: str) -> OperatorSession | None:
-        """The operator who is signed in with this token, or ``None``."""
         row = await self._one("find_operator_session", token=hash_token(token))
         if row is None:
             return None
@@ -398,12 +383,12 @@ class Accounts:
 
     async def note_session(self, session: int) -> None:
         """Remember that an operator session is used, to the minute."""
-        async with self._connected("note a session") as connection:
+        async with self.pool.connection() as connection:
             await connection.execute(statement("note_operator_session"), {"session": session})
 
     async def sign_out(self, token: str) -> None:
         """End an operator session."""
-        async with self._connected("sign out") as connection, connection.transaction():
+        async with self.pool.connection() as connection, connection.transaction():
             row = await (
                 await connection.execute(statement("end_operator_session"), {"token": hash_token(token)})
             ).fetchone()
@@ -413,7 +398,7 @@ class Accounts:
 
     async def list_owners(self, arena: str | None) -> list[str]:
         """Who can grant roles in an arena, or for the installation: a few names."""
-        async with self._connected("list owners") as connection:
+        async with self.pool.connection() as connection:
             rows = await connection.execute(statement("list_owners"), {"arena": arena})
             return [str(name) for (name,) in await rows.fetchall()]
 
@@ -443,7 +428,7 @@ class Accounts:
             "life": life,
             "operator": operator,
         }
-        async with self._connected("make a token") as connection, connection.transaction():
+        async with self.pool.connection() as connection, connection.transaction():
             row = await (await connection.execute(statement("make_api_token"), values)).fetchone()
             if row is None:
                 raise NotFound(
@@ -471,14 +456,14 @@ class Accounts:
 
     async def list_tokens(self, operator: int | None = None) -> list[Token]:
         """All tokens, or those of one operator, including revoked and expired ones."""
-        async with self._connected("list tokens") as connection:
+        async with self.pool.connection() as connection:
             rows = await connection.execute(statement("list_api_tokens"), {"operator": operator})
             return [_api_token(row) for row in await rows.fetchall()]
 
     async def revoke_token(self, actor: str, api_token: int, *, operator: int | None = None) -> None:
         """Revoke a token; with an operator, only one of its own. Revoking it again has no effect."""
         values = {"api_token": api_token, "operator": operator}
-        async with self._connected("revoke a token") as connection, connection.transaction():
+        async with self.pool.connection() as connection, connection.transaction():
             row = await (await connection.execute(statement("revoke_api_token"), values)).fetchone()
             if row is None:
                 raise NotFound(f"no such token: {api_token}; list tokens with: tiltyard arena token list")

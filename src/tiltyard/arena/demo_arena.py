@@ -35,7 +35,6 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import Closed, Conflict, NotFound, TiltyardError
 from tiltyard.files.answer import Answer
 from tiltyard.files.answers import write_answers
-from tiltyard.postgres.connections import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.records import Tag
 
@@ -219,7 +218,7 @@ class _DemoRun:
     async def _push(self, votes: int) -> None:
         """Simulate a voter who always votes for one model, files a complaint, and is excluded."""
         script = self._demo_script
-        async with connect_from_pool(self._registry.pool) as connection:
+        async with self._registry.pool.connection() as connection:
             arena = await find_arena(connection, script.arena)
             if await list_exclusions(connection, arena.arena):
                 return
@@ -266,7 +265,7 @@ async def _ensure_made(registry: ArenaRegistry, demo_script: DemoScript) -> None
     """Create the arena with all models but the newcomer; raise `Conflict` if the name is taken by another arena."""
     ours = {one.model for one in demo_script.answers} - {demo_script.newcomer}
     try:
-        async with connect_from_pool(registry.pool) as connection:
+        async with registry.pool.connection() as connection:
             found = await find_arena(connection, demo_script.arena)
             there = set((await read_roster(connection, found.arena)).models)
     except NotFound:

@@ -20,6 +20,7 @@ from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_store import arenas_with_running_turns
 from tiltyard.arena.live.safety import Safety, open_configured_safety
 from tiltyard.arena.live.turn_slots import TurnSlots
+from tiltyard.arena.log.buckets import run_statement
 from tiltyard.arena.processes.process_leases import ProcessLease
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.matchup_ids import MatchupArenas
@@ -31,12 +32,9 @@ from tiltyard.postgres.connections import (
     ConnectionPool,
     check_same_database,
     connect,
-    connect_from_pool,
     open_pool,
-    translate_errors,
 )
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
-from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
     from tiltyard.arena.live.entrant_pool import EntrantOpener
@@ -71,7 +69,6 @@ class EventAnnouncer:
         self._added.set()
 
     def start(self) -> None:
-        """Start to announce."""
         self._task = asyncio.create_task(self._keep_announcing(), name="announcements")
 
     async def stop(self) -> None:
@@ -95,10 +92,7 @@ class EventAnnouncer:
     async def _announce(self) -> None:
         while self._arenas:
             arenas = sorted(self._arenas)[:_ANNOUNCED_ARENA_LIMIT]
-            async with self._pool.connection() as connection:
-                with translate_errors("announce new events"):
-                    values = {"arenas": " ".join(map(str, arenas))}
-                    await connection.execute(statement("log_announce"), values)
+            await run_statement(self._pool, "log_announce", {"arenas": " ".join(map(str, arenas))})
             self._arenas.difference_update(arenas)
         self._added.clear()
 
@@ -214,7 +208,6 @@ class ArenaRegistry:
 
     @property
     def voting_queues(self) -> tuple[VotingQueue, ...]:
-        """The voting queues that are open."""
         return tuple(queue for queue in self._queues.values() if queue.opened)
 
     async def voting_queue(self, name: str) -> VotingQueue:
@@ -227,7 +220,6 @@ class ArenaRegistry:
         return await self.voting_queue(await self._arenas.find(matchup))
 
     async def live_battles(self, name: str) -> LiveBattles:
-        """The live battles of an arena."""
         found = self._live.get(name)
         if found is not None:
             found.note_use()
@@ -250,7 +242,7 @@ class ArenaRegistry:
         key = (arena, prompt)
         found = self._prompts.get(key)
         if found is None:
-            async with connect_from_pool(self.pool) as connection:
+            async with self.pool.connection() as connection:
                 found = self._prompts.put(key, await prompt_text(connection, arena, prompt))
         return found
 
@@ -263,7 +255,7 @@ class ArenaRegistry:
     async def settings_changed(self) -> None:
         """Read the settings of the arenas that are in use and apply them to their voting queues."""
         numbers = [queue.arena for queue in self._queues.values()]
-        async with connect_from_pool(self.pool) as connection:
+        async with self.pool.connection() as connection:
             arenas = await find_arenas(connection, numbers)
         for arena in arenas:
             queue = self._queues.get(arena.name)
@@ -315,7 +307,7 @@ class ArenaRegistry:
                 return
 
     async def _open(self, name: str) -> VotingQueue:
-        async with connect_from_pool(self.pool) as connection:
+        async with self.pool.connection() as connection:
             arena = await find_arena(connection, name)
         queue = VotingQueue(self.pool, arena.arena, arena.name, arena.settings, shard=self.settings.shard)
         queue.on_public_address = self.settings.has_public_address

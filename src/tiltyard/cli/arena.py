@@ -72,7 +72,7 @@ def invite(
     base_url: BaseUrl = None,
 ) -> None:
     """Make an invitation link and print it. It is not shown again."""
-    from tiltyard.arena.content.arenas import read_arena
+    from tiltyard.arena.content.arenas import find_arena
     from tiltyard.arena.operators.invitations import InvitationTerms
     from tiltyard.arena.operators.invitations import invite as make_invitation
     from tiltyard.settings.serving_settings import read_serving
@@ -83,7 +83,7 @@ def invite(
 
     async def making(pool: ConnectionPool) -> tuple[str, Invitation, ArenaSettings]:
         code, made = await make_invitation(pool, name, terms, shard=settings.shard, actor="cli")
-        return code, made, (await read_arena(pool, name)).settings
+        return code, made, (await find_arena(pool, name)).settings
 
     code, made, now = run_with_pool(making)
     typer.echo(f"{link_address(environment, base_url)}/join/{code}")

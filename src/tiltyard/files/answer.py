@@ -323,8 +323,6 @@ def clean_text(text: str) -> str:
 
 
 class _MessageReader:
-    """Reads messages at one location of a file."""
-
     def __init__(self, where: str, resolve: Callable[[str], str]) -> None:
         self._where = where
         self._resolve = resolve

@@ -22,9 +22,8 @@ from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.battle_source import BattleSource, explain_invalid, open_battles, require_column
 from tiltyard.files.battle_writer import battle_batches, write_batches
 from tiltyard.files.canonical_columns import RESPONSES
+from tiltyard.foundation.arrays import Bools, Floats
 from tiltyard.foundation.option_names import option_name
-
-Floats = npt.NDArray[np.float64]
 
 #: Called with the number of battles read since the last call, and with 0 when all are read.
 Progress = Callable[[int], None]
@@ -216,7 +215,7 @@ class _Place:
         return f"{self.path}, row {self.first + index + 1}"
 
 
-def _encoded(column: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array, npt.NDArray[np.bool_] | None]:
+def _encoded(column: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array, Bools | None]:
     """Codes, dictionary, and the null mask of a column."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -234,7 +233,7 @@ def _numbers(column: pa.Array, absent: float) -> npt.NDArray[Any]:
     return np.where(_flags(column.is_null()), absent, np.from_dlpack(stored))
 
 
-def _flags(column: pa.Array) -> npt.NDArray[np.bool_]:
+def _flags(column: pa.Array) -> Bools:
     return _numbers(column.cast(pa.uint8()), 0).view(np.bool_)
 
 

@@ -92,7 +92,6 @@ class FrameRecords:
 
 
 def column_table(name: str, columns: Mapping[Any, object]) -> pa.Table:
-    """A mapping of columns as a table."""
     arrays: dict[str, pa.Array] = {}
     for key, values in columns.items():
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):

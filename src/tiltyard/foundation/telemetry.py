@@ -249,8 +249,6 @@ _NOTHING: AbstractContextManager[object] = nullcontext()
 
 
 class _ProcessTracer:
-    """The tracer of this process, if it traces."""
-
     tracer: Tracer | None = None
 
 

@@ -13,9 +13,9 @@ import select
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from tiltyard.errors import BadOption, Crowded, MissingExtra, StoreFault
 from tiltyard.foundation.retries import Backoff
@@ -129,7 +129,11 @@ def translate_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise StoreFault(f"cannot {doing}: {_message(error)}; {_remedy(error)}") from None
+        raise _store_fault(doing, error) from None
+
+
+def _store_fault(doing: str, error: psycopg.Error) -> StoreFault:
+    return StoreFault(f"cannot {doing}: {_message(error)}; {_remedy(error)}")
 
 
 def _checked(url: str) -> str:
@@ -162,7 +166,7 @@ def _remedy(error: psycopg.Error) -> str:
 
 
 class ConnectionPool:
-    """At most ``most`` connections, opened when needed and reused.
+    """At most ``most`` connections, opened when needed and reused. Errors of the driver are raised as `StoreFault`.
 
     Voting and everything else may each take three quarters of them, so that neither can starve the other.
     An arena needs at most two connections for voting at a time: one for a batch and one for a lookup.
@@ -243,6 +247,8 @@ class ConnectionPool:
                 self.in_use += 1
                 try:
                     yield connection
+                except psycopg.Error as error:
+                    raise _store_fault("use the database", error) from None
                 finally:
                     self.in_use -= 1
                     await self._give_back(connection)
@@ -329,14 +335,14 @@ def _is_alive(connection: Connection) -> bool:
     return not waiting.poll(0)
 
 
-@asynccontextmanager
-async def connect_from_pool(
-    pool: ConnectionPool, doing: str = "use the database"
-) -> AsyncIterator[Connection]:
-    """A connection from the pool; errors of the driver are raised as `StoreFault`."""
-    with translate_errors(doing):
-        async with pool.connection() as connection:
-            yield connection
+class ConnectionLender(Protocol):
+    """Lends connections, such as the pool."""
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]: ...
+
+
+#: Where a statement runs: on a connection, or on one that is lent for it alone.
+Database = Connection | ConnectionLender
 
 
 def find_pool_mode(connection: psycopg.Connection, url: str) -> PoolMode:

@@ -453,8 +453,6 @@ def _user(uid: int) -> str:
 
 @dataclass(frozen=True)
 class OpenedDatabase:
-    """An open database."""
-
     url: str
     #: Restarts the server if it has died, and returns whether it had; ``None`` for an external server.
     restart_if_dead: Callable[[], bool] | None = None

@@ -227,8 +227,6 @@ def _calibration(rated: RatedGroup) -> Spec:
 
 @dataclass(frozen=True, slots=True)
 class ThemeColours:
-    """The colours of one theme."""
-
     ink: str
     line: str
     accent: str

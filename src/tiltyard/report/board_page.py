@@ -381,8 +381,6 @@ def _explanation(groups: Sequence[RatedGroup], by: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChartLayout:
-    """The size of a chart."""
-
     width: float
     #: The largest width of the names; ``None`` writes each name above its interval.
     names: float | None

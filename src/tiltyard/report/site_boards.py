@@ -280,7 +280,6 @@ def _line(text: str, y: float, size: int, *, bold: bool = False, soft: bool = Fa
 
 
 def badge_text(run: SiteRun) -> str:
-    """What the badge says."""
     if run.comparison is not None:
         a, b = _name(run.comparison.name_a), _name(run.comparison.name_b)
         if run.comparison.decision == "same":

@@ -72,7 +72,6 @@ def status_sentence(report: ValidityReport) -> str:
 
 
 def span_sentence(report: ValidityReport) -> str:
-    """The span that the report covers."""
     span = report.span
     arena = f"{report.n_enabled:,} of {report.n_models:,} models enabled, {report.n_prompts:,} prompts"
     if not span.events:
@@ -471,7 +470,6 @@ def limited_table(
     words: int = 1,
     folded: bool = False,
 ) -> ReportTable:
-    """A table with a limited number of rows."""
     return ReportTable(
         heads, tuple(rows[:MAX_TABLE_ROWS]), words, title, folded, max(len(rows) - MAX_TABLE_ROWS, 0)
     )

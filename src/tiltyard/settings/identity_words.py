@@ -66,7 +66,6 @@ class IdentityQuestions(ConfigSection):
 
 @functools.cache
 def load_families() -> FamilyTable:
-    """Load the built-in table."""
     return _load(FamilyTable, "model_families.yaml")
 
 

@@ -103,7 +103,6 @@ def current_figures(table: Table) -> tuple[float, float]:
 
 
 def profile_log(table: Table) -> LogProfile:
-    """Describe a log."""
     return FittedLog(table).profile()
 
 

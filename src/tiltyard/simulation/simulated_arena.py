@@ -463,7 +463,6 @@ MATCHMAKERS: Mapping[str, Matchmaker] = MappingProxyType(
 
 
 def matchmaker_of(name: str) -> Matchmaker:
-    """The matchmaker of this name."""
     if name not in MATCHMAKERS:
         raise BadOption(f"matchmaker is {name!r}; expected one of {', '.join(MATCHMAKERS)}")
     return MATCHMAKERS[name]

@@ -157,7 +157,6 @@ def draw_world(
 
 
 def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
-    """A random world."""
     m = settings.models
     strength = rng.normal(0.0, settings.strength_sd / POINTS_PER_LOGIT, m)
     if settings.close_top:

@@ -102,7 +102,6 @@ def read_assets(folder: Traversable) -> Assets:
 
 
 def _joined(styles: Traversable) -> str:
-    """Concatenate all style sheets."""
     if not styles.is_dir():
         return ""
     sheets = {

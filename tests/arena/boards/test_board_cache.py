@@ -324,7 +324,7 @@ class Clock:
 
 async def test_what_took_long_is_not_made_again_at_once(rated, monkeypatch):
     made, clock = [], Clock()
-    monkeypatch.setattr("tiltyard.arena.boards.document_cache.time", clock)
+    monkeypatch.setattr("tiltyard.arena.boards.snapshot_cache.time", clock)
     async with boards_of(rated) as (boards, _):
         newest = await boards.latest(1, 0)
 

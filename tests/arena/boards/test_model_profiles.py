@@ -229,7 +229,7 @@ async def test_a_vote_that_can_be_undone_is_in_no_profile(database):
 
 
 async def test_a_profile_is_made_once_for_a_snapshot(shown, monkeypatch):
-    monkeypatch.setattr("tiltyard.arena.boards.model_profiles._REST_RATIO", 0.0)
+    monkeypatch.setattr("tiltyard.arena.boards.snapshot_cache._REST_RATIO", 0.0)
     async with profiles_of(shown) as (model_profiles, arena):
         one, *others = await asyncio.gather(*(model_profiles.of(arena, 0, "model-1") for _ in range(4)))
         assert all(other is one for other in others)
@@ -249,15 +249,15 @@ async def test_only_so_many_profiles_are_kept(shown, monkeypatch):
     async with profiles_of(shown) as (model_profiles, arena):
         one = await model_profiles.of(arena, 0, "model-1")
         other = await model_profiles.of(arena, 1, "model-1")
-        assert len(model_profiles._made) == len(model_profiles._snapshot_cache) == 1
-        assert model_profiles._made.weight == other.size > len(other.snapshot.document)
+        assert len(model_profiles._made._made) == len(model_profiles._snapshot_cache) == 1
+        assert model_profiles._made._made.weight == other.size > len(other.snapshot.document)
         again = await model_profiles.of(arena, 0, "model-1")
         assert again is not one
         assert again.opponents == one.opponents
 
 
 async def test_a_profile_that_took_long_is_not_made_again_at_once(shown, monkeypatch):
-    monkeypatch.setattr("tiltyard.arena.boards.model_profiles._REST_RATIO", 1e9)
+    monkeypatch.setattr("tiltyard.arena.boards.snapshot_cache._REST_RATIO", 1e9)
     async with profiles_of(shown) as (model_profiles, arena):
         one = await model_profiles.of(arena, 0, "model-1")
         model_profiles._boards._newest.put((1, 0), replace(one.snapshot, sha256="f" * 64))

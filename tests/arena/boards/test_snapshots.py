@@ -125,7 +125,7 @@ def test_lists_come_newest_first_a_page_at_a_time(database, connection):
         seen += [(one.generation, one.position) for one in page]
         before = seen[-1]
     assert seen == sorted(places, reverse=True)
-    assert ask(database, list_snapshots, 1, 0, limit=1)[0].sha256 == snapshot(6).sha256
+    assert ask(database, list_snapshots, 1, 0, limit=1)[0].snapshot == snapshot(6).sha256
 
 
 def test_boards_without_an_evaluation_go_after_a_month_but_never_the_newest(database, connection):

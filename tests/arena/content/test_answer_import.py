@@ -102,7 +102,7 @@ async def test_an_arena_begins_with_its_policy_and_answers_widen_it(database, tm
     assert [(one.name, one.responses, one.enabled) for one in models] == [
         ("m1", 1, True), ("m2", 2, True), ("m3", 1, True),
     ]  # fmt: skip
-    assert [(one.name, one.text, one.category, one.responses) for one in prompts] == [
+    assert [(one.prompt, one.text, one.category, one.responses) for one in prompts] == [
         ("p1", "text of p1", "maths", 3), ("p2", "text of p2", None, 1),
     ]  # fmt: skip
     assert content == ("text/plain; charset=utf-8", b"an answer")

@@ -52,7 +52,7 @@ async def test_pages_of_prompts_join_without_gaps(database, arena):
         pages, after = [], -1
         while page := await list_prompts(connection, arena.arena, after=after, limit=3):
             pages += page
-            after = page[-1].prompt
+            after = page[-1].number
         assert pages == whole
         assert [one.responses for one in whole] == [3] * 7
 

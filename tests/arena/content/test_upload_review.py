@@ -186,7 +186,7 @@ async def test_what_was_looked_over_is_let_in(database, tmp_path, container):
     assert [one.name for one in before] == ["model-0", "model-1"]
     assert (brought.models, brought.prompts, brought.responses) == (2, 1, 3)
     assert [(one.name, one.enabled) for one in after[2:]] == [("oak", True), ("elm", True)]
-    assert [(one.name, one.category, one.language) for one in prompts] == [
+    assert [(one.prompt, one.category, one.language) for one in prompts] == [
         ("prompt-0", None, "en"), ("prompt-1", None, None), ("new-1", "short", None),
     ]  # fmt: skip
 

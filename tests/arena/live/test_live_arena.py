@@ -15,7 +15,7 @@ from tiltyard.arena.live.live_store import list_entrants, number_prompt
 from tiltyard.arena.operators.arena_changes import change_settings, current_policy, hide, withdraw
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import BadConfig, BadOption, Conflict
-from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.live_models import LiveModels
 
 MODELS = """\
@@ -55,7 +55,7 @@ async def test_stored_answers_are_refused(database, tmp_path):
 
 
 async def served(pool, arena):
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         return {one.name: one.enabled for one in await list_models(connection, arena)}
 
 

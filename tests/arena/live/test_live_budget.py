@@ -23,7 +23,7 @@ from tiltyard.arena.live.live_store import (
     void_lost_turns,
 )
 from tiltyard.errors import Closed, OutOfBudget
-from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 
 SCHEDULES = sized(12, 200)
 VOTERS, BATTLES, WORKERS = 3, 6, 4
@@ -177,7 +177,7 @@ def test_a_budget_is_used_to_the_last_millionth(database, scope):
             await begin_turn(
                 pool, arena, other, TurnPlan(1, "?", (CallPlan(0, 1, 1), CallPlan(1, 0, 1)), 1), limits
             )
-            async with connect_from_pool(pool) as connection:
+            async with pool.connection() as connection:
                 spent = await read_spending(connection, arena, [1])
             assert spent[:3] == (1000, 1000, 1000)
 
@@ -193,7 +193,7 @@ def test_yesterday_counts_in_the_total_alone(database):
         )
 
     async def scene():
-        async with open_pool(database, most=2) as pool, connect_from_pool(pool) as connection:
+        async with open_pool(database, most=2) as pool, pool.connection() as connection:
             return await read_spending(connection, arena, [7])
 
     spending = asyncio.run(scene())
@@ -215,7 +215,7 @@ def test_accounts_that_two_sessions_share_are_one_voters(database):
                 connection.execute("UPDATE live_battles SET payers = '{77}' WHERE session IN (1, 2)")
 
             async def spent(*accounts):
-                async with connect_from_pool(pool) as connection:
+                async with pool.connection() as connection:
                     return (await read_spending(connection, arena, accounts)).voter_day
 
             limits = BudgetLimits(voter_day=1000)
@@ -233,7 +233,7 @@ def test_accounts_that_two_sessions_share_are_one_voters(database):
             assert (await spent(1), await spent(77)) == (150, 150)
             await begin_turn(pool, arena, battle_id(arena, 1), TurnPlan(1, "?", calls, 1), limits)
             assert (await spent(1), await spent(2), await spent(77)) == (150, 600, 750)
-            async with connect_from_pool(pool) as connection:
+            async with pool.connection() as connection:
                 assert (await read_spending(connection, arena)).total == 1350
 
     asyncio.run(scene())

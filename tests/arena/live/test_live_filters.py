@@ -9,7 +9,7 @@ from tiltyard.arena.boards import battle_effects
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset, table_from_tally
 from tiltyard.arena.boards.model_profiles import ModelProfiles
-from tiltyard.arena.content.arenas import read_arena, read_prompt_filters
+from tiltyard.arena.content.arenas import find_arena, read_prompt_filters
 from tiltyard.arena.log.rosters import read_roster
 from tiltyard.arena.log.votes import read_tally
 from tiltyard.arena.operators.exclusions import (
@@ -19,7 +19,7 @@ from tiltyard.arena.operators.exclusions import (
     subtract_tally,
 )
 from tiltyard.core.battles import Kind
-from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 
 
 async def _fight(live):
@@ -36,7 +36,7 @@ def test_votes_are_filtered_by_language_and_identity_talk(database):
 
     async def scene():
         async with open_pool(database, most=2) as pool:
-            arena = await read_arena(pool, "arena")
+            arena = await find_arena(pool, "arena")
             assert (await read_prompt_filters(pool, arena))[1] == ["de", "en"]
             boards = BoardCache(database, pool)
             await boards.start()
@@ -109,7 +109,7 @@ def test_effects_of_length_and_waiting_are_read_from_the_battles(database, monke
 
     async def scene():
         async with open_pool(database, most=2) as pool:
-            arena = await read_arena(pool, "arena")
+            arena = await find_arena(pool, "arena")
             boards = BoardCache(database, pool)
             await boards.start()
             try:
@@ -131,8 +131,8 @@ async def test_votes_of_a_live_arena_are_clustered_by_the_prompts_that_were_writ
     await in_a_live_arena(database, _fight)
     rate(database)
     async with open_pool(database, most=2) as pool:
-        arena = await read_arena(pool, "arena")
-        async with connect_from_pool(pool) as connection:
+        arena = await find_arena(pool, "arena")
+        async with pool.connection() as connection:
             whole = await read_tally(connection, arena.arena, 0, upto=10**6)
             own = await read_selected_tally(
                 connection, arena.arena, 0, VoteSelection(sessions=(1, 2)), upto=10**6

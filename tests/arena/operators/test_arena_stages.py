@@ -9,7 +9,7 @@ import pytest
 from support.live_arenas import answers_file, make_arena, voting_queue_of
 from support.voted_arenas import cast, rate
 from tiltyard.arena.content.answer_import import import_answers
-from tiltyard.arena.content.arenas import read_arena, read_arenas
+from tiltyard.arena.content.arenas import find_arena, list_arenas
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.operators.arena_changes import (
@@ -47,7 +47,7 @@ async def arena_at(url, stage="open", **options):
 
 
 async def follow(pool, queue):
-    queue.change((await read_arena(pool, queue.name)).settings)
+    queue.change((await find_arena(pool, queue.name)).settings)
 
 
 def rows(url, text):
@@ -69,7 +69,7 @@ async def test_test_votes_never_rate_however_they_are_on_their_way(database):
         undone = await queue.next_matchup(ANN)
         await queue.vote(ANN, undone.matchup, Kind.WIN_A)
         waiting = await queue.next_matchup(BOB)
-        arena = await read_arena(pool, "arena")
+        arena = await find_arena(pool, "arena")
         assert await count_test_votes(pool, arena) == 9
         done = await open_draft(pool, "arena", **ADA)
         assert (done.stage, done.test_votes) == ("open", 9)
@@ -98,7 +98,7 @@ async def test_test_votes_are_cleared_before_opening(database):
     async with arena_at(database, "draft") as (pool, queue):
         await cast(queue, 3)
         assert (await clear_test_votes(pool, "arena", **ADA)).test_votes == 3
-        arena = await read_arena(pool, "arena")
+        arena = await find_arena(pool, "arena")
         assert (arena.settings.stage, await count_test_votes(pool, arena)) == ("draft", 0)
         await cast(queue, 2, seed=1, voters=2)
         assert await count_test_votes(pool, arena) == 2
@@ -173,7 +173,7 @@ async def test_a_deletion_is_undone_until_it_is_due(database, tmp_path, before, 
         due = await request_deletion(pool, "arena", **ADA)
         assert due - datetime.now(UTC) > timedelta(days=DELETION_GRACE_DAYS - 1)
         assert await read_deletions(pool) == {1: due}
-        arena = await read_arena(pool, "arena")
+        arena = await find_arena(pool, "arena")
         assert (arena.settings.stage, arena.settings.hidden) == ("deleting", True)
         with pytest.raises(Conflict, match="already"):
             await request_deletion(pool, "arena", **ADA)
@@ -182,7 +182,7 @@ async def test_a_deletion_is_undone_until_it_is_due(database, tmp_path, before, 
         blobs = BlobStore(pool, FolderStorage(tmp_path))
         assert await delete_due_arenas(pool, blobs, datetime.now(UTC)) == []
         assert (await keep_arena(pool, "arena", **ADA)).stage == back
-        assert (await read_arena(pool, "arena")).settings.stage == back
+        assert (await find_arena(pool, "arena")).settings.stage == back
         with pytest.raises(Conflict, match="nothing to restore"):
             await keep_arena(pool, "arena", **ADA)
 
@@ -197,8 +197,8 @@ async def test_what_a_deletion_deletes_and_what_stays(database, tmp_path):
         assert await delete_due_arenas(pool, blobs, due) == ["arena"]
         assert await delete_due_arenas(pool, blobs, due) == []
         assert battles(database) == events == 3
-        assert await read_arenas(pool) == []
-        for refused in (read_arena(pool, "arena"), keep_arena(pool, "arena", **ADA)):
+        assert await list_arenas(pool) == []
+        for refused in (find_arena(pool, "arena"), keep_arena(pool, "arena", **ADA)):
             with pytest.raises(NotFound):
                 await refused
         with pytest.raises(Conflict, match="exists already"):

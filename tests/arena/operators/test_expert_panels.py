@@ -32,7 +32,7 @@ from tiltyard.arena.operators.panels import (
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementGap, RaterValue
 from tiltyard.core.judging.panel_assignment import assign_items, list_panel_items
 from tiltyard.errors import BadOption, Closed, Conflict, InputError, NotFound
-from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 
 
 def sql(url, text, *values):
@@ -113,7 +113,7 @@ async def test_six_experts_finish_eight_prompts_and_four_models(database):
         assert rows[0].found.alpha.low < rows[0].found.alpha.value < rows[0].found.alpha.high
         closed = await close_panel(pool, "arena", "panel", actor="cli")
         assert closed.closed_at is not None
-        async with connect_from_pool(pool) as connection:
+        async with pool.connection() as connection:
             assert (await find_arena(connection, "arena")).settings.reveal == "session"
         board = panel_board(await read_panel(pool, "arena", "panel"))
         assert board.rows[0].model == "model-3"
@@ -246,7 +246,7 @@ async def test_retired_models_and_other_prompts_are_not_asked_about(database):
         record = await read_panel(pool, "arena", "p")
         assert {one.prompt for one in record.items} == {"prompt-1", "prompt-3"}
         assert "model-0" not in {name for one in record.items for name in (one.model_a, one.model_b)}
-        async with connect_from_pool(pool) as connection:
+        async with pool.connection() as connection:
             assert (await find_arena(connection, "arena")).settings.reveal == "never"
 
 

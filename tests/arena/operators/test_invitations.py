@@ -28,7 +28,7 @@ from tiltyard.arena.operators.invitations import (
 )
 from tiltyard.errors import BadOption, Conflict, InputError, NotAdmitted, NotFound, StoreFault
 from tiltyard.foundation import caches
-from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 
 TERMS = InvitationTerms("pilot team")
 
@@ -53,7 +53,7 @@ async def use(pool, code):
 
 
 async def arena_of(pool):
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         return await find_arena(connection, "arena")
 
 

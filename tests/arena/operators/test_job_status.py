@@ -9,7 +9,6 @@ import pytest
 
 from support.live_arenas import make_arena
 from support.rewritten_logs import allow_rewriting
-from tiltyard.arena.boards.weekly_reports import ReportSummary
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.job_status import (
     JOB_PLANS,
@@ -20,6 +19,7 @@ from tiltyard.arena.operators.job_status import (
 )
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect, connect_async
+from tiltyard.wire.arenas import ReportInfo
 
 NOW = datetime(2026, 11, 18, 12, 30, tzinfo=UTC)
 LAST = datetime(2026, 11, 18, 12, 7, tzinfo=UTC)
@@ -89,9 +89,9 @@ def test_a_report_is_late_where_one_was_due_and_none_was_made(database: str, pha
     asyncio.run(make_arena(database, policy=Policy(phase=phase)))
     now = datetime.now(UTC)
     since, until = last_whole_week(now + timedelta(days=7), "UTC")
-    made = ReportSummary(since, until, 1, "", until)
+    made = ReportInfo("", since, until, 1, until)
 
-    async def told(reports: list[ReportSummary], moment: datetime) -> bool:
+    async def told(reports: list[ReportInfo], moment: datetime) -> bool:
         async with await connect_async(database) as connection:
             return await report_is_late(connection, await find_arena(connection, "arena"), reports, moment)
 

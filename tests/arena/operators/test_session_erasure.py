@@ -227,7 +227,7 @@ def test_removed_votes_mark_the_boards_that_counted_them(database, busy):
             newest = await latest_snapshot(connection, busy.arena, 0)
             boards = await list_snapshots(connection, busy.arena, 0, limit=10)
             first = next(one for one in boards if one.generation == 0)
-            old = await find_snapshot(connection, busy.arena, first.sha256)
+            old = await find_snapshot(connection, busy.arena, first.snapshot)
             return await read_vote_amendments(connection, old, newest)
 
     assert generation == 1

@@ -31,7 +31,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.board.voter_board import board_agreement
 from tiltyard.core.integrity.voter_tests import VoterTest
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 
 
 def by_hand(url):
@@ -260,7 +260,7 @@ def test_skips_are_read_beside_votes_and_votes_that_do_not_count_rate_nobody(dat
     in_step(database)
 
     async def latest(pool):
-        async with connect_from_pool(pool) as connection:
+        async with pool.connection() as connection:
             return await read_latest_matchups(connection, arena.arena, after=0)
 
     found = asked(database, latest)

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Final, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.arena.boards.filtered_boards import BoardOrigin
 from tiltyard.arena.log.buckets import fetch_rows
@@ -29,10 +28,8 @@ from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, Fin
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.variance import critical_value
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 from tiltyard.postgres.connections import Connection
-
-Ints = npt.NDArray[np.int64]
-
 
 #: What is measured of a text, in the order of the columns in which it is read.
 STYLE_TRAITS = ("length", "headers", "lists", "bold")
@@ -122,7 +119,7 @@ def covariate_table(
     return Table.from_codes(ordered, codes, covariates=names)
 
 
-def _traits(ballots: Ballots, styles: Ints) -> tuple[tuple[Ints, Ints], npt.NDArray[np.bool_]]:
+def _traits(ballots: Ballots, styles: Ints) -> tuple[tuple[Ints, Ints], Bools]:
     """The traits of the left and the right response of each vote, and where both are known."""
     width = 1 + max(int(part.max(initial=0)) for part in (ballots.prompt, styles[:, 1]))
     cells = styles[:, 0] * width + styles[:, 1]
@@ -172,8 +169,6 @@ def _effects(ratings: Ratings | None) -> list[StyleEffect]:
 def _number(value: float) -> float | None:
     return round(float(value), 3) if math.isfinite(value) else None
 
-
-Floats = npt.NDArray[np.float64]
 
 #: Fewer votes than this, and no effect is estimated.
 EFFECT_VOTES: Final = 200
@@ -242,13 +237,11 @@ def battle_effects(
 async def read_traits(connection: Connection, arena: int, source: int, *, upto: int) -> Floats:
     """What is known of the battles that were voted on, up to a position; NaN where a number is unknown."""
     values = {"arena": arena, "source": source, "upto": upto}
-    rows = await fetch_rows(
-        connection, "effects_traits", values, "read the lengths and times of live battles"
-    )
+    rows = await fetch_rows(connection, "effects_traits", values)
     return np.array(rows, dtype=np.float64).reshape(-1, TRAIT_COLUMNS)
 
 
-def _ratios(ballots: Ballots, traits: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _ratios(ballots: Ballots, traits: Floats) -> tuple[Floats, Bools]:
     """How many times longer the left side was, in doublings: its text and its wait; and where both are known."""
     at = np.searchsorted(traits[:, 0], ballots.position)
     at = np.minimum(at, max(len(traits) - 1, 0))

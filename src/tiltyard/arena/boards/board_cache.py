@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tiltyard.arena.boards.battle_effects import battle_effects, read_traits, styled_ratings
-from tiltyard.arena.boards.document_cache import DocumentCache, HashedDocument
 from tiltyard.arena.boards.filtered_boards import (
     BoardOrigin,
     FilterRoster,
@@ -21,6 +20,7 @@ from tiltyard.arena.boards.filtered_boards import (
     pair_results,
     prompt_results,
 )
+from tiltyard.arena.boards.snapshot_cache import HashedDocument, SnapshotCache
 from tiltyard.arena.boards.snapshots import (
     ModelScore,
     Snapshot,
@@ -58,7 +58,7 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool
 
 _LOG = logging.getLogger(__name__)
 
@@ -74,6 +74,7 @@ _CACHED_ARENA_LIMIT = 10_000
 _FOLLOWED_ARENA_LIMIT = 1_000
 #: Size of the documents of the newest boards that are kept.
 _CACHED_BOARD_BYTES = 64_000_000
+_CACHED_DOCUMENT_LIMIT = 200
 #: Seconds before the first retry after a fault.
 _RETRY_SECONDS = 1.0
 
@@ -101,7 +102,9 @@ class BoardCache:
         self._arenas: BoundedCache[str, Arena] = BoundedCache(
             _CACHED_ARENA_LIMIT, seconds=_SETTINGS_CACHE_SECONDS
         )
-        self._documents = DocumentCache()
+        self._documents: SnapshotCache[HashedDocument] = SnapshotCache(
+            _CACHED_DOCUMENT_LIMIT, at_once=2, what="a board to be counted"
+        )
         self._retries = Retries(_LOG, "looking for new boards", Backoff(_RETRY_SECONDS))
         self._task: asyncio.Task[None] | None = None
 
@@ -120,7 +123,7 @@ class BoardCache:
         known = self._arenas.get(name)
         if known is not None:
             return known
-        async with connect_from_pool(self._pool) as connection:
+        async with self._pool.connection() as connection:
             return self._arenas.put(name, await find_arena(connection, name))
 
     def newest(self, arena: int) -> list[Snapshot]:
@@ -133,8 +136,7 @@ class BoardCache:
         self._begin_following(arena)
         for source in range(len(SOURCES)):
             if self._newest.get((arena, source)) is None:
-                async with connect_from_pool(self._pool) as connection:
-                    found = await latest_snapshot(connection, arena, source)
+                found = await latest_snapshot(self._pool, arena, source)
                 if found is not None:
                     self._take(found)
         return self.newest(arena)
@@ -148,8 +150,7 @@ class BoardCache:
         self._begin_following(arena)
         found = self._newest.get((arena, source))
         if found is None:
-            async with connect_from_pool(self._pool) as connection:
-                found = await latest_snapshot(connection, arena, source)
+            found = await latest_snapshot(self._pool, arena, source)
             if found is None:
                 raise NotFound(
                     "there is no board yet; the first one is published a few seconds after the arena opens"
@@ -162,8 +163,7 @@ class BoardCache:
         for newest in self.newest(arena):
             if newest.sha256 == sha256:
                 return newest
-        async with connect_from_pool(self._pool) as connection:
-            found = await find_snapshot(connection, arena, sha256)
+        found = await find_snapshot(self._pool, arena, sha256)
         if found is None:
             raise NotFound("no such board; see the list of snapshots")
         return found
@@ -218,8 +218,7 @@ class BoardCache:
 
     async def held(self, snapshot: Snapshot, *, every: int, most: int) -> int | None:
         """At how many consecutive evaluations before a snapshot the publication rules held; ``None`` if unknown."""
-        async with connect_from_pool(self._pool) as connection:
-            looks = await read_rule_history(connection, snapshot, limit=most)
+        looks = await read_rule_history(self._pool, snapshot, limit=most)
         return count_consecutive_passes(looks, votes=snapshot.votes, every=every, most=most)
 
     async def excluded(self, snapshot: Snapshot) -> int:
@@ -264,7 +263,7 @@ class BoardCache:
             arenas &= {arena for arena, _ in announced}
         if not arenas:
             return
-        async with connect_from_pool(self._pool) as connection:
+        async with self._pool.connection() as connection:
             places = await read_newest_positions(connection, arenas)
             for (arena, source), place in places.items():
                 known = self._newest.get((arena, source))

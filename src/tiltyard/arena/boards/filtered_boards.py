@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TypedDict, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.log.votes import Ballots, VoteTally
@@ -32,8 +31,7 @@ from tiltyard.core.policy.state.rating_fold import Rater
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
 from tiltyard.core.ratings import Finding
-
-Ints = npt.NDArray[np.int64]
+from tiltyard.foundation.arrays import Bools, Ints
 
 #: The result that a kind of vote means for the left model, and for the right model.
 _RESULTS = {
@@ -151,7 +149,7 @@ class FilterRoster:
         """Numbers of the prompts that had responses or votes, in order."""
         return np.union1d(self.answered[:, 1], ballots.prompt)
 
-    def answers_to(self, prompts: Ints) -> npt.NDArray[np.bool_]:
+    def answers_to(self, prompts: Ints) -> Bools:
         """Which model had a response to which of these prompts."""
         cells = np.zeros((len(self.models), len(prompts)), dtype=bool)
         cells[self.answered[:, 0], np.searchsorted(prompts, self.answered[:, 1])] = True

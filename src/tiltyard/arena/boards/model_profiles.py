@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.snapshot_cache import SnapshotCache
 from tiltyard.arena.boards.snapshots import BoardAppearance, Snapshot, board_of, read_history
 from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.arena.log.buckets import fetch_rows
@@ -35,7 +35,7 @@ from tiltyard.core.policy.validity.model_votes import (
 )
 from tiltyard.core.policy.validity.pair_floors import NeighbourRecord, challenges_of
 from tiltyard.errors import NotFound
-from tiltyard.foundation.caches import BoundedCache, BoundedQueue
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import Connection, ConnectionPool
 
 
@@ -56,9 +56,6 @@ class ResponseHistory:
 #: Size of the cache, and of one row in any table of a profile; both are rough estimates.
 _CACHE_BYTES = 64_000_000
 _TABLE_ROW_BYTES = 200
-#: Computing one profile takes at most 1/n of the time; and how many requests may wait.
-_REST_RATIO = 10.0
-_WAITING_REQUEST_LIMIT = 8
 #: Snapshots whose shared data are cached.
 _CACHED_SNAPSHOT_LIMIT = 8
 #: Time limit of one SQL statement.
@@ -131,8 +128,6 @@ class ModelProfile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SnapshotData:
-    """Data that the profiles of one snapshot share."""
-
     snapshot: Snapshot
     board: BoardDocument
     rows: dict[str, ArenaRow]
@@ -143,45 +138,24 @@ class _SnapshotData:
     policy: Policy
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _CachedProfile:
-    profile: ModelProfile
-    at: float
-    took: float
-
-
 class ModelProfiles:
     """Computes and caches profiles in one web process, one at a time and once for each snapshot."""
 
     def __init__(self, pool: ConnectionPool, boards: BoardCache) -> None:
         self._pool = pool
         self._boards = boards
-        self._made: BoundedCache[tuple[int, int, str], _CachedProfile] = BoundedCache(_CACHE_BYTES)
+        self._made: SnapshotCache[ModelProfile] = SnapshotCache(
+            _CACHE_BYTES, at_once=1, what="the page of a model", weigh=lambda profile: profile.size
+        )
         self._snapshot_cache: BoundedCache[tuple[int, int], _SnapshotData] = BoundedCache(
             _CACHED_SNAPSHOT_LIMIT
         )
-        self._turns = BoundedQueue(1, _WAITING_REQUEST_LIMIT, "the page of a model")
 
     async def of(self, arena: Arena, source: int, name: str) -> ModelProfile:
         """The profile of a model as of the newest board, or one shortly before; `NotFound` if either is missing."""
         newest = await self._boards.latest(arena.arena, source)
         key = (arena.arena, source, name)
-        if (fresh := self._fresh(key, newest)) is not None:
-            return fresh
-        async with self._turns.acquire_slot():
-            if (fresh := self._fresh(key, newest)) is not None:
-                return fresh
-            start = time.monotonic()
-            profile = await self._make(arena, newest, name)
-            now = time.monotonic()
-            return self._made.put(key, _CachedProfile(profile, now, now - start), profile.size).profile
-
-    def _fresh(self, key: tuple[int, int, str], newest: Snapshot) -> ModelProfile | None:
-        made = self._made.get(key)
-        if made is None:
-            return None
-        rested = time.monotonic() - made.at > _REST_RATIO * made.took
-        return None if rested and made.profile.snapshot.sha256 != newest.sha256 else made.profile
+        return await self._made(key, newest, lambda: self._make(arena, newest, name))
 
     async def _make(self, arena: Arena, newest: Snapshot, name: str) -> ModelProfile:
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
@@ -194,7 +168,7 @@ class ModelProfiles:
                 connection, arena.arena, newest.source, upto=newest.position, model=number
             )
             values = {"arena": arena.arena, "model": number}
-            found = await fetch_rows(connection, "histories_responses", values, "read a model's responses")
+            found = await fetch_rows(connection, "histories_responses", values)
             responses = [ResponseHistory(*row) for row in found]
         return await asyncio.to_thread(_profile, ground, number, tally, history, responses)
 

@@ -7,7 +7,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.battle_release import ReleaseChoice
 from tiltyard.arena.log.votes import count_excluded, count_unrated, limit_statement_time, read_horizon
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool
 
 _STATEMENT_SECONDS = 20.0
 
@@ -20,7 +20,7 @@ async def choose_release(
     Releases end at permanent boards, so that nobody can compare two of them between which there is one vote. An arena
     without a permanent board has few votes: its newest board is taken or, without any board, all final votes.
     """
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await _find_board(connection, arena, source, snapshot)
         if found is None:
             position = await read_horizon(connection, arena.arena)
@@ -53,12 +53,12 @@ async def _find_board(
     if sha256 is None:
         newest = await latest_snapshot(connection, arena.arena, source)
         lasting = None if newest is None else await citable_snapshot(connection, newest)
-        return newest if lasting is None else await find_snapshot(connection, arena.arena, lasting.sha256)
+        return newest if lasting is None else await find_snapshot(connection, arena.arena, lasting.snapshot)
     found = await find_snapshot(connection, arena.arena, sha256)
     if found is None:
         raise NotFound("no such board; see the list of snapshots")
     lasting = await citable_snapshot(connection, found)
-    if lasting is None or lasting.sha256 != found.sha256:
+    if lasting is None or lasting.snapshot != found.sha256:
         raise BadOption(
             "this board is not permanent, and releases end at permanent boards; take one that is evaluated in the list of "
             "snapshots, or leave it out to get the newest"

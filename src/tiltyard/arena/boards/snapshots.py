@@ -20,8 +20,9 @@ from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import InputError, StoreFault
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connections import connect_async, translate_errors
+from tiltyard.postgres.connections import Database, connect_async, translate_errors
 from tiltyard.postgres.statements import statement
+from tiltyard.wire.arenas import SnapshotInfo
 
 #: How long a board is kept that is not permanent.
 UNCITABLE_SNAPSHOT_LIFETIME = timedelta(days=30)
@@ -45,21 +46,6 @@ class Snapshot:
     strengths: Strengths
     #: Set by the database.
     made_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotSummary:
-    """A snapshot without its contents."""
-
-    source: int
-    generation: int
-    position: int
-    sha256: str
-    votes: int
-    evaluated: bool
-    made_at: datetime
-    #: Whether it is permanent, and no vote was excluded or restored since.
-    citable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,34 +103,33 @@ def announced_board(payload: str) -> tuple[int, int]:
 
 def read_latest_position(connection: Connection, arena: int, source: int) -> tuple[int, int] | None:
     """Generation and position of a source's newest board."""
-    with translate_errors("read the snapshots"):
-        values = {"arena": arena, "source": source}
-        row = connection.execute(statement("snapshots_latest_place"), values).fetchone()
+    values = {"arena": arena, "source": source}
+    row = fetch_row_sync(connection, "snapshots_latest_place", values, "read the snapshots")
     return None if row is None else (int(row[0]), int(row[1]))
 
 
-async def latest_snapshot(connection: AsyncConnection, arena: int, source: int) -> Snapshot | None:
+async def latest_snapshot(database: Database, arena: int, source: int) -> Snapshot | None:
     """The newest board of a source."""
-    return await _find(connection, "snapshots_latest", {"arena": arena, "source": source})
+    return await _find(database, "snapshots_latest", {"arena": arena, "source": source})
 
 
-async def find_snapshot(connection: AsyncConnection, arena: int, sha256: str) -> Snapshot | None:
+async def find_snapshot(database: Database, arena: int, sha256: str) -> Snapshot | None:
     """A board of an arena by its hash; ``None`` if there is none, or the text is not a hash."""
     try:
         digest = bytes.fromhex(sha256)
     except ValueError:
         return None
-    return await _find(connection, "snapshots_by_hash", {"arena": arena, "sha256": digest})
+    return await _find(database, "snapshots_by_hash", {"arena": arena, "sha256": digest})
 
 
 async def list_snapshots(
-    connection: AsyncConnection,
+    database: Database,
     arena: int,
     source: int,
     *,
     before: tuple[int, int] | None = None,
     limit: int = 100,
-) -> list[SnapshotSummary]:
+) -> list[SnapshotInfo]:
     """Boards of a source, newest first; with ``before``, those older than this generation and position."""
     generation, position = (None, None) if before is None else before
     values = {
@@ -154,7 +139,7 @@ async def list_snapshots(
         "position": position,
         "limit": limit,
     }
-    rows = await fetch_rows(connection, "snapshots_list", values, "list the snapshots")
+    rows = await fetch_rows(database, "snapshots_list", values)
     return [_listed(*row) for row in rows]
 
 
@@ -163,7 +148,7 @@ async def read_scores(
 ) -> list[ModelScore]:
     """The rows of these models on a board and on up to ``most`` earlier boards made at evaluations, oldest first."""
     values = _place(snapshot) | {"models": list(models), "most": most}
-    rows = await fetch_rows(connection, "snapshots_scores", values, "read the history of a board")
+    rows = await fetch_rows(connection, "snapshots_scores", values)
     return [
         {
             "position": position,
@@ -180,32 +165,28 @@ async def read_scores(
     ]
 
 
-async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> SnapshotSummary | None:
+async def citable_snapshot(database: Database, snapshot: Snapshot) -> SnapshotInfo | None:
     """The last permanent board of the same generation, up to this one.
 
     It is the last evaluation, or the first board after votes were excluded or restored; ``None`` before the first
     evaluation of an arena without exclusions.
     """
-    row = await fetch_row(connection, "snapshots_citable", _place(snapshot), "read the history of a board")
+    row = await fetch_row(database, "snapshots_citable", _place(snapshot))
     return None if row is None else _listed(*row)
 
 
-async def read_vote_amendments(
-    connection: AsyncConnection, snapshot: Snapshot, newest: Snapshot
-) -> VoteAmendments:
+async def read_vote_amendments(database: Database, snapshot: Snapshot, newest: Snapshot) -> VoteAmendments:
     """Votes of an earlier board that were excluded or restored up to the newest board."""
     values = _place(snapshot) | {"upto": newest.position}
-    row = await fetch_row(connection, "snapshots_amended", values, "read what was excluded since a board")
+    row = await fetch_row(database, "snapshots_amended", values)
     assert row is not None
     return VoteAmendments(int(row[0]), int(row[1]))
 
 
-async def read_rule_history(
-    connection: AsyncConnection, snapshot: Snapshot, *, limit: int
-) -> list[tuple[int, bool]]:
+async def read_rule_history(database: Database, snapshot: Snapshot, *, limit: int) -> list[tuple[int, bool]]:
     """For the last evaluations up to a board, newest first: the number of votes, and whether all rules held."""
     values = _place(snapshot) | {"limit": limit}
-    rows = await fetch_rows(connection, "snapshots_held", values, "read the history of a board")
+    rows = await fetch_rows(database, "snapshots_held", values)
     return [(int(votes), bool(held)) for votes, held in rows]
 
 
@@ -226,8 +207,8 @@ def _place(snapshot: Snapshot) -> dict[str, int]:
     }
 
 
-async def _find(connection: AsyncConnection, name: str, values: Mapping[str, object]) -> Snapshot | None:
-    row = await fetch_row(connection, name, values, "read a snapshot")
+async def _find(database: Database, name: str, values: Mapping[str, object]) -> Snapshot | None:
+    row = await fetch_row(database, name, values)
     if row is None:
         return None
     arena, source, generation, position, sha256, votes, evaluated, document, strengths, made_at = row
@@ -247,8 +228,9 @@ async def _find(connection: AsyncConnection, name: str, values: Mapping[str, obj
     )
 
 
-def _listed(source: int, generation: int, position: int, sha256: bytes, *rest: Any) -> SnapshotSummary:
-    return SnapshotSummary(source, generation, position, bytes(sha256).hex(), *rest)
+def _listed(*row: Any) -> SnapshotInfo:
+    _, generation, position, sha256, votes, evaluated, made_at, citable = row
+    return SnapshotInfo(bytes(sha256).hex(), generation, position, votes, evaluated, citable, made_at)
 
 
 #: Parsed boards that a process caches, the most recently used ones.
@@ -256,7 +238,6 @@ _CACHED_BOARD_LIMIT = 32
 
 
 def board_of(snapshot: Snapshot) -> BoardDocument:
-    """The board that a snapshot published."""
     return parsed_board(snapshot.document)
 
 
@@ -308,7 +289,6 @@ class SnapshotNotifications:
         return heard or None
 
     async def close(self) -> None:
-        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -331,7 +311,7 @@ async def read_newest_positions(
     connection: AsyncConnection, arenas: Collection[int]
 ) -> dict[tuple[int, int], tuple[int, int]]:
     """Generation and position of the newest board of these arenas, by arena and source."""
-    rows = await fetch_rows(connection, "boards_places", {"arenas": sorted(arenas)}, "look for new boards")
+    rows = await fetch_rows(connection, "boards_places", {"arenas": sorted(arenas)})
     return {(arena, source): (generation, position) for arena, source, generation, position in rows}
 
 
@@ -340,7 +320,7 @@ async def read_history(
 ) -> list[BoardAppearance]:
     """A model's rows on the boards made at evaluations, newest first."""
     values = {"arena": arena, "source": source, "model": model, "limit": limit}
-    rows = await fetch_rows(connection, "boards_history", values, "read the history of a model")
+    rows = await fetch_rows(connection, "boards_history", values)
     return [
         BoardAppearance(generation, position, made_at, bytes(sha256).hex(), votes, row)
         for generation, position, made_at, sha256, votes, row in rows

@@ -9,20 +9,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from psycopg import AsyncConnection, Connection
 
 from tiltyard.arena.log.buckets import fetch_row, fetch_row_sync, fetch_rows, fetch_rows_sync
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.foundation.arrays import Ints
+from tiltyard.postgres.connections import Database, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.wire.arenas import ReportInfo
 
 if TYPE_CHECKING:
     from tiltyard.core.policy.state.rating_fold import MethodValues
 
-
-Ints = npt.NDArray[np.int64]
 
 #: The first phase of the policy that has weekly reports.
 FIRST_REPORTED_PHASE = 4
@@ -40,21 +39,8 @@ class ReportableArena:
     horizon: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReportSummary:
-    """A stored report, without its document."""
-
-    since: datetime
-    until: datetime
-    position: int
-    sha256: str
-    made_at: datetime
-
-
 def list_reportable_arenas(connection: Connection) -> list[ReportableArena]:
-    """Read all arenas."""
-    with translate_errors("list the arenas"):
-        rows = connection.execute(statement("reports_arenas")).fetchall()
+    rows = fetch_rows_sync(connection, "reports_arenas", {}, "list the arenas")
     return [
         ReportableArena(arena, name, ArenaSettings.kept(settings), created_at, horizon)
         for arena, name, settings, created_at, horizon in rows
@@ -85,15 +71,14 @@ def read_method_sync(connection: Connection, arena: int, until: datetime) -> Met
 async def read_method(connection: AsyncConnection[Any], arena: int, until: datetime) -> MethodValues | None:
     """The policy and the rating settings that were in effect before ``until``, according to the log."""
     values = {"arena": arena, "until": until}
-    row = await fetch_row(connection, "reports_policy", values, "read an arena's policy")
+    row = await fetch_row(connection, "reports_policy", values)
     return None if row is None else _method(row)
 
 
 def is_reported(connection: Connection, arena: int, since: datetime, until: datetime) -> bool:
     """Whether there is a report of this span."""
     values = {"arena": arena, "since": since, "until": until}
-    with translate_errors("look up a report"):
-        return connection.execute(statement("reports_known"), values).fetchone() is not None
+    return fetch_row_sync(connection, "reports_known", values, "look up a report") is not None
 
 
 def add_report(
@@ -112,22 +97,22 @@ def add_report(
         return connection.execute(statement("reports_add"), values).rowcount == 1
 
 
-async def list_reports(connection: AsyncConnection[Any], arena: int) -> list[ReportSummary]:
+async def list_reports(database: Database, arena: int) -> list[ReportInfo]:
     """An arena's reports, newest first."""
-    found = await fetch_rows(connection, "reports_list", {"arena": arena}, "list the reports")
+    found = await fetch_rows(database, "reports_list", {"arena": arena})
     return [
-        ReportSummary(since, until, position, bytes(sha256).hex(), made_at)
+        ReportInfo(bytes(sha256).hex(), since, until, position, made_at)
         for since, until, position, sha256, made_at in found
     ]
 
 
-async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str) -> str:
+async def read_report(database: Database, arena: int, sha256: str) -> str:
     """The document of a report, by its hash; `NotFound` if there is none."""
     try:
         digest = bytes.fromhex(sha256)
     except ValueError:
         digest = b""
-    row = await fetch_row(connection, "reports_read", {"arena": arena, "sha256": digest}, "read a report")
+    row = await fetch_row(database, "reports_read", {"arena": arena, "sha256": digest})
     if row is None:
         raise NotFound("no such report; see the list of reports")
     return str(row[0])

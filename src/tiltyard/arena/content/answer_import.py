@@ -26,8 +26,8 @@ from tiltyard.arena.content.arenas import (
     add_responses,
     connect_to_arena,
     describe_prompts,
+    find_arena,
     list_models,
-    read_arena,
     read_model_numbers,
     read_prompt_keys,
     read_response_keys,
@@ -43,7 +43,7 @@ from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings, method_to_dict
 from tiltyard.errors import Conflict, InputError
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -186,7 +186,7 @@ async def create_arena(
     shown = name if title is None else validate_name("title", title)
     _check_arena_name(name)
     laws = method_to_dict(policy or Policy(), rater)
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number = await reserve_arena_number(connection)
         # The arena comes first: its row says in which bucket the log lies. The batch commits both.
         await connection.execute(statement("log_begin"))
@@ -248,14 +248,14 @@ async def import_checked_answers(
     actor: str = "cli",
 ) -> ImportResult:
     """The same of answers that were read and checked already."""
-    found = await read_arena(pool, arena)
+    found = await find_arena(pool, arena)
     require_live(found)
     if found.settings.is_live:
         raise Conflict(
             f"in the arena {arena} models answer live: stored answers cannot be added to it; make another arena"
         )
     rows = await _kept(blobs, answers)
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         await _planned(connection, found.arena, rows)
         total = ImportResult()
         # There is at least one part, so that an empty file is an import too.

@@ -13,9 +13,12 @@ from typing import Literal, get_args
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import Arena, lock_arena
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows, run_statement
 from tiltyard.errors import InputError
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import (
+    ConnectionPool,
+    Database,
+)
 from tiltyard.postgres.statements import statement
 
 TextName = Literal["announcement", "instructions", "consent", "thanks", "pause"]
@@ -35,8 +38,7 @@ class ArenaText:
 
 async def read_texts(pool: ConnectionPool, arena: Arena) -> dict[TextName, ArenaText]:
     """The texts of an arena that are not empty, by name."""
-    async with connect_from_pool(pool) as connection:
-        return await _read(connection, arena.arena)
+    return await _read(pool, arena.arena)
 
 
 async def change_texts(
@@ -48,7 +50,7 @@ async def change_texts(
             raise InputError(
                 f"{name} has {len(content)} characters; expected at most {MAX_TEXT_CHARACTERS}, without null characters"
             )
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         found = await lock_arena(connection, arena)
         before = await _read(connection, found.arena)
         changed: list[TextName] = []
@@ -70,23 +72,18 @@ async def wanted_consent(pool: ConnectionPool, arena: int, session: int | None) 
     A voter who has no session yet has given none.
     """
     values = {"arena": arena, "session": session}
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read a voter's consent"):
-            row = await fetch_row(connection, "texts_consent_wanted", values)
+    row = await fetch_row(pool, "texts_consent_wanted", values)
     return None if row is None else bytes(row[0]).hex()
 
 
 async def give_consent(pool: ConnectionPool, arena: int, session: int, sha256: str) -> None:
     """Record that a session agreed to the version of the consent with this hash."""
     values = {"arena": arena, "session": session, "sha256": bytes.fromhex(sha256)}
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("record a voter's consent"):
-            await connection.execute(statement("texts_give_consent"), values)
+    await run_statement(pool, "texts_give_consent", values)
 
 
-async def _read(connection: Connection, arena: int) -> dict[TextName, ArenaText]:
-    with translate_errors("read an arena's texts"):
-        rows = await fetch_rows(connection, "texts_newest", {"arena": arena})
+async def _read(database: Database, arena: int) -> dict[TextName, ArenaText]:
+    rows = await fetch_rows(database, "texts_newest", {"arena": arena})
     return {
         name: ArenaText(name, content, bytes(sha256).hex(), made_at)
         for name, content, sha256, made_at in rows

@@ -17,9 +17,14 @@ from psycopg.types.json import Jsonb
 from tiltyard.arena.log.buckets import create_partitions, fetch_row, fetch_rows, shared_bucket
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import (
+    Connection,
+    ConnectionPool,
+    Database,
+)
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.wire.arenas import PromptInfo
 
 if TYPE_CHECKING:
     from tiltyard.core.policy.state.rating_fold import MethodValues
@@ -27,8 +32,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """One arena."""
-
     arena: int
     name: str
     title: str
@@ -45,20 +48,6 @@ class KnownModel:
     added_at: datetime
     responses: int
     enabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPrompt:
-    """A prompt and its current number of responses; its text is ``None`` once it is withdrawn."""
-
-    prompt: int
-    name: str
-    text: str | None
-    category: str | None
-    language: str | None
-    added_at: datetime
-    withdrawn_at: datetime | None
-    responses: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +76,6 @@ class NewResponse:
 
 
 async def reserve_arena_number(connection: Connection) -> int:
-    """Reserve a number for a new arena."""
     ((number,),) = await _all(connection, "arenas_reserve")
     return int(number)
 
@@ -98,19 +86,18 @@ async def add_arena(
     """Create an arena and the partitions of its log; `Conflict` if the name is taken. Call it in a transaction."""
     bucket = shared_bucket(arena)
     values = {"arena": arena, "name": name, "title": title, "settings": Jsonb(settings.to_dict())}
-    with translate_errors("make an arena"):
-        row = await fetch_row(connection, "arenas_add", values | {"bucket": bucket})
-        if row is None:
-            raise Conflict(f"the arena {name} exists already; choose another name")
-        made = _arena(row)
-        await connection.execute(statement("arenas_add_rater"), {"arena": made.arena})
-        await create_partitions(connection, bucket)
+    row = await fetch_row(connection, "arenas_add", values | {"bucket": bucket})
+    if row is None:
+        raise Conflict(f"the arena {name} exists already; choose another name")
+    made = _arena(row)
+    await connection.execute(statement("arenas_add_rater"), {"arena": made.arena})
+    await create_partitions(connection, bucket)
     return made
 
 
-async def find_arena(connection: Connection, name: str) -> Arena:
+async def find_arena(database: Database, name: str) -> Arena:
     """The arena with this name; `NotFound` if there is none."""
-    return await _require_arena(connection, "arenas_find", name)
+    return await _require_arena(database, "arenas_find", name)
 
 
 async def lock_arena(connection: Connection, name: str) -> Arena:
@@ -118,8 +105,8 @@ async def lock_arena(connection: Connection, name: str) -> Arena:
     return await _require_arena(connection, "arenas_lock", name)
 
 
-async def _require_arena(connection: Connection, named: str, name: str) -> Arena:
-    row = await _named(connection, named, name)
+async def _require_arena(database: Database, named: str, name: str) -> Arena:
+    row = await _named(database, named, name)
     if row is None:
         raise NotFound("no such arena; see the list of arenas")
     return _arena(row)
@@ -131,52 +118,46 @@ async def find_arena_by_number(connection: Connection, number: int) -> Arena | N
     return None if row is None else _arena(row)
 
 
-async def find_arenas(connection: Connection, numbers: Sequence[int]) -> list[Arena]:
-    """The arenas with these numbers."""
-    return [_arena(row) for row in await _all(connection, "arenas_find_by_numbers", arenas=list(numbers))]
+async def find_arenas(database: Database, numbers: Sequence[int]) -> list[Arena]:
+    return [_arena(row) for row in await _all(database, "arenas_find_by_numbers", arenas=list(numbers))]
 
 
-async def list_arenas(connection: Connection) -> list[Arena]:
+async def list_arenas(database: Database) -> list[Arena]:
     """All arenas, ordered by name."""
-    with translate_errors("list the arenas"):
-        return [_arena(row) for row in await fetch_rows(connection, "arenas_list", {})]
+    return [_arena(row) for row in await fetch_rows(database, "arenas_list", {})]
 
 
 async def change_arena(connection: Connection, arena: int, title: str, settings: ArenaSettings) -> None:
-    """Change the title and the settings of an arena."""
     values = {"arena": arena, "title": title, "settings": Jsonb(settings.to_dict())}
-    with translate_errors("change an arena"):
-        await connection.execute(statement("arenas_change"), values)
+    await connection.execute(statement("arenas_change"), values)
 
 
-async def list_models(connection: Connection, arena: int) -> list[KnownModel]:
+async def list_models(database: Database, arena: int) -> list[KnownModel]:
     """All models that were ever added, ordered by number."""
-    return [KnownModel(*row) for row in await _all(connection, "arenas_models", arena=arena)]
+    return [KnownModel(*row) for row in await _all(database, "arenas_models", arena=arena)]
 
 
 async def list_prompts(
-    connection: Connection, arena: int, *, after: int = -1, limit: int = 1000
-) -> list[KnownPrompt]:
+    database: Database, arena: int, *, after: int = -1, limit: int = 1000
+) -> list[PromptInfo]:
     """A page of prompts, ordered by number."""
-    rows = await _all(connection, "arenas_prompts", arena=arena, after=after, limit=limit)
-    return [KnownPrompt(*row) for row in rows]
+    rows = await _all(database, "arenas_prompts", arena=arena, after=after, limit=limit)
+    return [PromptInfo(*row) for row in rows]
 
 
-async def prompt_text(connection: Connection, arena: int, prompt: int) -> str:
+async def prompt_text(database: Database, arena: int, prompt: int) -> str:
     """The text of a prompt; `NotFound` if it is withdrawn."""
-    row = await _one(connection, "arenas_prompt", arena=arena, prompt=prompt)
+    row = await _one(database, "arenas_prompt", arena=arena, prompt=prompt)
     if row is None:
         raise NotFound("this prompt was withdrawn; request another matchup")
     return str(row[0])
 
 
 async def list_prompt_names(
-    connection: Connection, arena: int, category: str | None, language: str | None
+    database: Database, arena: int, category: str | None, language: str | None
 ) -> dict[int, str]:
     """Names of the prompts with a category and a language, by number; ``None`` matches any."""
-    rows = await _all(
-        connection, "arenas_filtered_prompts", arena=arena, category=category, language=language
-    )
+    rows = await _all(database, "arenas_filtered_prompts", arena=arena, category=category, language=language)
     return {int(number): str(name) for number, name in rows}
 
 
@@ -238,25 +219,25 @@ async def add_responses(
     return [(int(number), model, prompt) for number, model, prompt in found]
 
 
-async def find_model(connection: Connection, arena: int, name: str) -> tuple[int, bool]:
+async def find_model(database: Database, arena: int, name: str) -> tuple[int, bool]:
     """The number of a model, and whether it is enabled; `NotFound` if there is none with this name."""
-    row = await _named(connection, "arenas_model", name, arena=arena)
+    row = await _named(database, "arenas_model", name, arena=arena)
     if row is None:
         raise NotFound(f"this arena has no model {name!r}; see the list of its models")
     return int(row[0]), row[1] == LogKind.ENABLE
 
 
-async def find_prompt(connection: Connection, arena: int, name: str) -> tuple[int, bool]:
+async def find_prompt(database: Database, arena: int, name: str) -> tuple[int, bool]:
     """The number of a prompt, and whether it is withdrawn; `NotFound` if there is none with this name."""
-    row = await _named(connection, "arenas_prompt_named", name, arena=arena)
+    row = await _named(database, "arenas_prompt_named", name, arena=arena)
     if row is None:
         raise NotFound(f"this arena has no prompt {name!r}; see the list of its prompts")
     return int(row[0]), row[1] is not None
 
 
-async def find_response(connection: Connection, arena: int, model: int, prompt: int) -> int | None:
+async def find_response(database: Database, arena: int, model: int, prompt: int) -> int | None:
     """The number of a model's live or else hidden response to a prompt, or ``None``."""
-    row = await _one(connection, "arenas_response", arena=arena, model=model, prompt=prompt)
+    row = await _one(database, "arenas_response", arena=arena, model=model, prompt=prompt)
     return None if row is None else int(row[0])
 
 
@@ -269,9 +250,9 @@ async def read_policy(connection: Connection, arena: int) -> MethodValues:
     return method
 
 
-async def read_log_head(connection: Connection, arena: int) -> int:
+async def read_log_head(database: Database, arena: int) -> int:
     """The last position of a log."""
-    ((head,),) = await _all(connection, "log_position", arena=arena)
+    ((head,),) = await _all(database, "log_position", arena=arena)
     return int(head)
 
 
@@ -290,77 +271,43 @@ def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[s
     return {"arena": arena} | {name: [getattr(row, name) for row in rows] for name in names}
 
 
-async def _all(connection: Connection, named: str, /, **values: object) -> list[Any]:
-    with translate_errors("read an arena"):
-        return await fetch_rows(connection, named, values)
+async def _all(database: Database, named: str, /, **values: object) -> list[Any]:
+    return await fetch_rows(database, named, values)
 
 
-async def _one(connection: Connection, named: str, /, **values: object) -> Any:
-    with translate_errors("read an arena"):
-        return await fetch_row(connection, named, values)
+async def _one(database: Database, named: str, /, **values: object) -> Any:
+    return await fetch_row(database, named, values)
 
 
-async def _named(connection: Connection, named: str, name: str, **values: object) -> Any:
+async def _named(database: Database, named: str, name: str, **values: object) -> Any:
     """The row with this name; ``None`` for names that the database cannot store."""
     if "\0" in name or not name.isprintable():
         return None
-    return await _one(connection, named, name=name, **values)
-
-
-async def read_arenas(pool: ConnectionPool) -> list[Arena]:
-    """All arenas."""
-    async with connect_from_pool(pool) as connection:
-        return await list_arenas(connection)
+    return await _one(database, named, name=name, **values)
 
 
 @asynccontextmanager
 async def connect_to_arena(pool: ConnectionPool, name: str) -> AsyncIterator[tuple[Connection, Arena]]:
     """A connection from the pool, and the arena with this name; `NotFound` if there is none."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         yield connection, await find_arena(connection, name)
 
 
-async def read_arena(pool: ConnectionPool, name: str) -> Arena:
-    """An arena, read from the database; `NotFound` if there is none with this name."""
-    async with connect_from_pool(pool) as connection:
-        return await find_arena(connection, name)
-
-
-async def read_prompt_filters(pool: ConnectionPool, arena: Arena) -> tuple[list[str], list[str]]:
+async def read_prompt_filters(database: Database, arena: Arena) -> tuple[list[str], list[str]]:
     """The categories and the languages of an arena's prompts."""
-    async with connect_from_pool(pool) as connection:
-        ((categories, languages),) = await _all(connection, "arenas_filters", arena=arena.arena)
-        return list(categories), list(languages)
+    ((categories, languages),) = await _all(database, "arenas_filters", arena=arena.arena)
+    return list(categories), list(languages)
 
 
-async def read_models(pool: ConnectionPool, arena: Arena) -> list[KnownModel]:
-    """All models that were ever added."""
-    async with connect_from_pool(pool) as connection:
-        return await list_models(connection, arena.arena)
-
-
-async def check_model(pool: ConnectionPool, arena: Arena, model: str) -> None:
-    """Raise `NotFound` unless there is such a model."""
-    async with connect_from_pool(pool) as connection:
-        await find_model(connection, arena.arena, model)
-
-
-async def read_prompts(pool: ConnectionPool, arena: Arena, *, after: int, limit: int) -> list[KnownPrompt]:
-    """A page of prompts with their texts, ordered by number."""
-    async with connect_from_pool(pool) as connection:
-        return await list_prompts(connection, arena.arena, after=after, limit=limit)
-
-
-async def read_prompt_language(pool: ConnectionPool, arena: int, prompt: int) -> str | None:
+async def read_prompt_language(database: Database, arena: int, prompt: int) -> str | None:
     """The language of a prompt by number; ``None`` if unknown."""
-    async with connect_from_pool(pool) as connection:
-        row = await _one(connection, "arenas_prompt_language", arena=arena, prompt=prompt)
-        return None if row is None else row[0]
+    row = await _one(database, "arenas_prompt_language", arena=arena, prompt=prompt)
+    return None if row is None else row[0]
 
 
 async def find_kept_response(pool: ConnectionPool, arena: str, model: str, prompt: str) -> int:
     """The number of a model's live or else hidden response to a prompt; `NotFound` if there is none."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number = (await find_arena(connection, arena)).arena
         by, _ = await find_model(connection, number, model)
         to, _ = await find_prompt(connection, number, prompt)
@@ -374,7 +321,7 @@ async def read_prompt_responses(
     pool: ConnectionPool, arena: Arena, prompt: str, models: Collection[str]
 ) -> tuple[str | None, list[int | None]]:
     """The text of a prompt, and the numbers of these models' live or else hidden responses; ``None`` if withdrawn."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number, withdrawn = await find_prompt(connection, arena.arena, prompt)
         text = None if withdrawn else await prompt_text(connection, arena.arena, number)
         found = [

@@ -61,9 +61,10 @@ ORDER BY m.model;
 
 -- name: arenas_prompts
 -- Prompts by number, a page of them, with how many live responses each has.
-SELECT p.prompt, p.name, p.text, p.category, p.language, p.added_at, p.withdrawn_at,
+SELECT p.prompt, p.name, p.text, p.category, p.language,
        (SELECT count(*) FROM responses r
-        WHERE r.arena = p.arena AND r.prompt = p.prompt AND r.withdrawn_at IS NULL)
+        WHERE r.arena = p.arena AND r.prompt = p.prompt AND r.withdrawn_at IS NULL),
+       p.added_at, p.withdrawn_at
 FROM prompts p
 WHERE p.arena = %(arena)s AND p.prompt > %(after)s
 ORDER BY p.prompt LIMIT %(limit)s;

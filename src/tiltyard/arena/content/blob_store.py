@@ -17,7 +17,7 @@ from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import Conflict, NotFound, StoreFault
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.postgres.connections import ConnectionPool, translate_errors
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.postgres.statements import statement
 
 #: Larger blobs are stored outside the database.
@@ -59,16 +59,15 @@ class BlobStore:
         """Store many blobs; return their SHA-256 in the same order."""
         hashes = [hashlib.sha256(data).digest() for data in many]
         found = dict(zip(hashes, many, strict=True))
-        with translate_errors("keep the bytes of responses"):
-            async with self._pool.connection() as connection, connection.transaction():
-                await connection.execute(statement("contents_lock_shared"))
-                for sha256, data in found.items():
-                    if len(data) > INLINE_LIMIT_BYTES:
-                        await self.object_storage.put(sha256.hex(), data)
-                small = [data if len(data) <= INLINE_LIMIT_BYTES else None for data in found.values()]
-                sizes = [len(data) for data in found.values()]
-                values = {"sha256": list(found), "size": sizes, "bytes": small}
-                await connection.execute(statement("contents_add"), values)
+        async with self._pool.connection() as connection, connection.transaction():
+            await connection.execute(statement("contents_lock_shared"))
+            for sha256, data in found.items():
+                if len(data) > INLINE_LIMIT_BYTES:
+                    await self.object_storage.put(sha256.hex(), data)
+            small = [data if len(data) <= INLINE_LIMIT_BYTES else None for data in found.values()]
+            sizes = [len(data) for data in found.values()]
+            values = {"sha256": list(found), "size": sizes, "bytes": small}
+            await connection.execute(statement("contents_add"), values)
         return hashes
 
     async def hold(self, connection: AsyncConnection) -> None:
@@ -76,9 +75,8 @@ class BlobStore:
 
         A caller that also needs an arena's lock must take this lock first, so that voters do not wait for a sweep.
         """
-        with translate_errors("keep the bytes of responses"):
-            await connection.execute(statement("log_begin"))
-            await connection.execute(statement("contents_lock_shared"))
+        await connection.execute(statement("log_begin"))
+        await connection.execute(statement("contents_lock_shared"))
 
     async def check(self, connection: AsyncConnection, hashes: Collection[bytes]) -> None:
         """Raise `Conflict` if some of these bytes are missing, because a sweep deleted them before `hold`."""
@@ -112,9 +110,7 @@ class BlobStore:
         held = self._bytes.get(sha256)
         if held is not None:
             return held
-        with translate_errors("read the bytes of a response"):
-            async with self._pool.connection() as connection:
-                row = await fetch_row(connection, "contents_read", {"sha256": sha256})
+        row = await fetch_row(self._pool, "contents_read", {"sha256": sha256})
         if row is None:
             raise StoreFault(
                 f"the bytes of {sha256.hex()} are missing; restore the responses from the last backup"
@@ -140,14 +136,13 @@ class BlobStore:
         the rest.
         """
         removed = 0
-        with translate_errors("remove the bytes of withdrawn responses"):
-            async with self._pool.connection() as connection:
-                found = await fetch_rows(connection, "contents_abandoned", {})
-                hashes = [bytes(sha256) for (sha256,) in found]
-                for start in range(0, len(hashes), _REMOVAL_BATCH_COUNT):
-                    batch = hashes[start : start + _REMOVAL_BATCH_COUNT]
-                    async with connection.transaction():
-                        removed += await self._remove(connection, batch)
+        async with self._pool.connection() as connection:
+            found = await fetch_rows(connection, "contents_abandoned", {})
+            hashes = [bytes(sha256) for (sha256,) in found]
+            for start in range(0, len(hashes), _REMOVAL_BATCH_COUNT):
+                batch = hashes[start : start + _REMOVAL_BATCH_COUNT]
+                async with connection.transaction():
+                    removed += await self._remove(connection, batch)
         return removed
 
     async def _remove(self, connection: AsyncConnection, hashes: Sequence[bytes]) -> int:
@@ -162,9 +157,7 @@ class BlobStore:
         return len(rows)
 
     async def _look_up(self, name: str, response: int) -> tuple[bytes, str]:
-        with translate_errors("look up a response"):
-            async with self._pool.connection() as connection:
-                row = await fetch_row(connection, name, {"response": response})
+        row = await fetch_row(self._pool, name, {"response": response})
         if row is None:
             raise NotFound(f"response {response} was withdrawn or does not exist")
         return bytes(row[0]), str(row[1])

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import InputError, NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 
 _MAX_LINK_CHARACTERS = 500
@@ -67,15 +67,12 @@ class ArenaModelDetails:
     version: str
 
     def of(self, model: str) -> ModelDetails:
-        """The details of a model."""
         return self.by_model.get(model, ModelDetails())
 
 
 async def read_model_details(pool: ConnectionPool, arena: int) -> ArenaModelDetails:
     """What is said about the models of an arena."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read the details of models"):
-            rows = await fetch_rows(connection, "model_details_all", {"arena": arena})
+    rows = await fetch_rows(pool, "model_details_all", {"arena": arena})
     return ArenaModelDetails(
         {str(name): ModelDetails(*said) for name, *said in rows}, sha256(repr(rows).encode()).hexdigest()
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tiltyard.arena.content.arenas import Arena, find_model, find_prompt
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows
-from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import ConnectionPool
 
 MAX_SEARCH_CHARACTERS = 200
 #: Prompts that one request looks at; and if it searches the texts of responses too.
@@ -34,8 +34,6 @@ class PromptSearch:
 
 @dataclass(frozen=True, slots=True)
 class BrowsedPrompt:
-    """A prompt in a list."""
-
     prompt: int
     name: str
     text: str | None
@@ -69,7 +67,7 @@ async def browse_prompts(
     """A page of the prompts that match, by number; `NotFound` if there is no such model."""
     needle = search.text.strip()[:MAX_SEARCH_CHARACTERS].replace("\0", "")
     scanned = SEARCHED_PROMPT_LIMIT if needle else SCANNED_PROMPT_LIMIT
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         model = None if not search.model else (await find_model(connection, arena.arena, search.model))[0]
         values: dict[str, object] = {
             "arena": arena.arena,
@@ -81,12 +79,11 @@ async def browse_prompts(
             "needle": needle or None,
             "limit": limit + 1,
         }
-        with translate_errors("look for prompts"):
-            (upto,) = await fetch_one(connection, "browse_window", {**values, "scanned": scanned})
-            if upto is None:
-                return PromptPage((), None)
-            rows = await fetch_rows(connection, "browse_prompts", {**values, "upto": upto})
-            (rest,) = await fetch_one(connection, "browse_window", {**values, "after": upto, "scanned": 1})
+        (upto,) = await fetch_one(connection, "browse_window", {**values, "scanned": scanned})
+        if upto is None:
+            return PromptPage((), None)
+        rows = await fetch_rows(connection, "browse_prompts", {**values, "upto": upto})
+        (rest,) = await fetch_one(connection, "browse_window", {**values, "after": upto, "scanned": 1})
     found = tuple(BrowsedPrompt(*row) for row in rows[:limit])
     if len(rows) > limit:
         return PromptPage(found, found[-1].prompt)
@@ -95,8 +92,7 @@ async def browse_prompts(
 
 async def list_prompt_responses(pool: ConnectionPool, arena: Arena, prompt: str) -> list[BrowsedResponse]:
     """The models that have a response to a prompt; `NotFound` if there is no such prompt."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number, _ = await find_prompt(connection, arena.arena, prompt)
         values = {"arena": arena.arena, "prompt": number, "limit": _LISTED_RESPONSE_LIMIT}
-        with translate_errors("look for prompts"):
-            return [BrowsedResponse(*row) for row in await fetch_rows(connection, "browse_responses", values)]
+        return [BrowsedResponse(*row) for row in await fetch_rows(connection, "browse_responses", values)]

@@ -12,7 +12,7 @@ from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import InputError
 from tiltyard.files.answer import AnswerUsage
 from tiltyard.files.style_text import TextStyle
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 
 #: More tokens are a mistake.
@@ -89,23 +89,18 @@ async def add_response_details(
 
 async def read_known_details(pool: ConnectionPool, arena: int) -> tuple[bool, bool]:
     """Whether any response of an arena says what it took, and whether the style of any is known."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read what is known about responses"):
-            row = await fetch_row(connection, "response_details_known", {"arena": arena})
+    row = await fetch_row(pool, "response_details_known", {"arena": arena})
     assert row is not None
     return bool(row[0]), bool(row[1])
 
 
 async def read_usage(pool: ConnectionPool, arena: int) -> list[ModelUsage]:
     """What the current responses of each model took."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read what responses took"):
-            found = await fetch_rows(connection, "response_details_usage", {"arena": arena})
-            return [ModelUsage(*row) for row in found]
+    found = await fetch_rows(pool, "response_details_usage", {"arena": arena})
+    return [ModelUsage(*row) for row in found]
 
 
 async def read_styles(connection: Connection, arena: int) -> npt.NDArray[np.int64]:
     """Model, prompt, length, headers, lists and bold of each text that was never replaced by another."""
-    with translate_errors("read how responses are written"):
-        found = await fetch_rows(connection, "response_details_styles", {"arena": arena})
-        return np.array(found, dtype=np.int64).reshape(-1, 6)
+    found = await fetch_rows(connection, "response_details_styles", {"arena": arena})
+    return np.array(found, dtype=np.int64).reshape(-1, 6)

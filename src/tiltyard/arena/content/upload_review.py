@@ -29,8 +29,6 @@ from tiltyard.files.upload_reader import BadRow, UploadReader, has_native_format
 from tiltyard.postgres.connections import (
     Connection,
     ConnectionPool,
-    connect_from_pool,
-    translate_errors,
 )
 from tiltyard.postgres.statements import statement
 
@@ -44,16 +42,14 @@ _WAITING_UPLOAD_LIMIT = 4
 async def _find(connection: Connection, arena: int, actor: str, upload: UUID) -> tuple[str, bytes]:
     """A file of this arena, for the operator who uploaded it; `NotFound` for everyone else and after it has expired."""
     values = {"upload": upload, "arena": arena, "actor": actor, "life": UPLOAD_LIFETIME}
-    with translate_errors("read an upload"):
-        row = await fetch_row(connection, "uploads_find", values)
+    row = await fetch_row(connection, "uploads_find", values)
     if row is None:
         raise NotFound("no such upload; uploads are kept for an hour: send the file again")
     return str(row[0]), bytes(row[1])
 
 
 async def _remove(connection: Connection, upload: UUID) -> None:
-    with translate_errors("remove an upload"):
-        await connection.execute(statement("uploads_remove"), {"upload": upload})
+    await connection.execute(statement("uploads_remove"), {"upload": upload})
 
 
 #: Rows and errors that a preview shows.
@@ -133,18 +129,16 @@ async def store_upload(pool: ConnectionPool, arena: Arena, name: str, data: byte
     kept = "".join(one if one.isprintable() else "�" for one in name[:_MAX_FILE_NAME_CHARACTERS])
     upload = uuid4()
     values = {"upload": upload, "arena": arena.arena, "actor": actor, "name": kept.strip() or "answers"}
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("keep an upload"):
-            async with connection.transaction():
-                await connection.execute(statement("uploads_forget"), {"life": UPLOAD_LIFETIME})
-                await connection.execute(statement("uploads_add"), {**values, "bytes": data})
-                await connection.execute(statement("uploads_trim"), {**values, "kept": _WAITING_UPLOAD_LIMIT})
+    async with pool.connection() as connection, connection.transaction():
+        await connection.execute(statement("uploads_forget"), {"life": UPLOAD_LIFETIME})
+        await connection.execute(statement("uploads_add"), {**values, "bytes": data})
+        await connection.execute(statement("uploads_trim"), {**values, "kept": _WAITING_UPLOAD_LIMIT})
     return upload
 
 
 async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> UploadPreview:
     """What the file would add now. Changes nothing."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         name, data = await _find(connection, arena.arena, actor, upload)
         read, good, planned = await _read_planned(connection, arena, name, data)
         known = [model.name for model in await list_models(connection, arena.arena)]
@@ -191,7 +185,7 @@ async def import_upload(
     Raises `Conflict` and changes nothing if the number of valid rows has changed since the preview, or if some rows
     are invalid and the decision does not allow a partial import.
     """
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         name, data = await _find(connection, arena.arena, actor, upload)
         read, good, planned = await _read_planned(connection, arena, name, data)
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
@@ -202,14 +196,14 @@ async def import_upload(
     brought = await import_checked_answers(
         pool, blobs, arena.name, iter(fit), enable=decision.enable, actor=actor
     )
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         await _remove(connection, upload)
     return brought
 
 
 async def discard_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> None:
     """Discard a file without importing it."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         await _find(connection, arena.arena, actor, upload)
         await _remove(connection, upload)
 

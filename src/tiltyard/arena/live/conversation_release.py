@@ -95,8 +95,6 @@ class ReleasedTurn:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedBattle:
-    """A battle that may be released."""
-
     session: int
     began_at: datetime
     category: str

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from tiltyard.arena.live.generation import TurnEntrant
 from tiltyard.arena.live.live_records import StoredEntrant
 from tiltyard.arena.live.live_store import list_entrants
-from tiltyard.arena.log.buckets import fetch_one, fetch_rows
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
 from tiltyard.judges.chat_models import ChatModel, EntrantHealth, open_chat_model
 from tiltyard.judges.providers.json_bodies import encode_body
@@ -24,8 +24,6 @@ from tiltyard.judges.providers.provider import (
 from tiltyard.judges.requests import token_upper_bound
 from tiltyard.postgres.connections import (
     ConnectionPool,
-    connect_from_pool,
-    translate_errors,
 )
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.environment import Environment
@@ -105,9 +103,8 @@ class EntrantPool:
     async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         """A model has answered, or failed."""
         if fault is None:
-            async with connect_from_pool(self._pool, "store that a model is well") as connection:
-                values = {"arena": self._arena, "model": entrant.model}
-                await connection.execute(statement("health_well"), values)
+            values = {"arena": self._arena, "model": entrant.model}
+            await run_statement(self._pool, "health_well", values)
             return
         before, after = await self._change(entrant.model, lambda health, now: health.failed(fault, now))
         if after.state == "rested" and before.state != "rested":
@@ -120,15 +117,13 @@ class EntrantPool:
             await self._change(entrant.model, lambda health, now: health.stopped(now))
 
     async def close(self) -> None:
-        """Close all connections."""
         for opened in self._opened.values():
             if opened.entrant is not None:
                 await opened.entrant.provider.aclose()
         self._opened.clear()
 
     async def _read_health(self) -> None:
-        async with connect_from_pool(self._pool, "read how the models are") as connection:
-            rows = await fetch_rows(connection, "health_read", {"arena": self._arena})
+        rows = await fetch_rows(self._pool, "health_read", {"arena": self._arena})
         self._now = rows[0][0]
         self._health = {model: EntrantHealth(*values) for _, model, *values in rows if model is not None}
 
@@ -137,13 +132,12 @@ class EntrantPool:
     ) -> tuple[EntrantHealth, EntrantHealth]:
         """Change what the database says of a model's health; return it before and after."""
         key = {"arena": self._arena, "model": model}
-        async with connect_from_pool(self._pool) as connection, connection.transaction():
-            with translate_errors("store how a model is"):
-                row = await fetch_one(connection, "health_lock", key)
-                now, *values = row
-                before = EntrantHealth(*values)
-                after = change(before, now)
-                await connection.execute(statement("health_put"), key | asdict(after))
+        async with self._pool.connection() as connection, connection.transaction():
+            row = await fetch_one(connection, "health_lock", key)
+            now, *values = row
+            before = EntrantHealth(*values)
+            after = change(before, now)
+            await connection.execute(statement("health_put"), key | asdict(after))
         return before, after
 
     def _open(self, stored: StoredEntrant) -> TurnEntrant | None:

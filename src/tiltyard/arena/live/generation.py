@@ -62,7 +62,6 @@ class StreamText:
         return len(self.text) >= self._limit
 
     def add(self, piece: str) -> None:
-        """Append a piece."""
         if self._half:
             piece, self._half = self._half + piece, ""
         if not piece.isascii() or not piece.isprintable():
@@ -179,7 +178,6 @@ class TurnEntrant:
     cost: Callable[[StreamEnd], int | None]
 
     def plan(self, request: ChatRequest) -> CallPlan:
-        """The call that a request is."""
         return CallPlan(self.model, self.worst_cost(request), request.max_tokens)
 
 
@@ -273,8 +271,6 @@ class StreamedTurn:
 
 
 class _Side:
-    """One stream and what has come of it."""
-
     def __init__(self, stored: SideCall, mask: TextMask | None) -> None:
         self.entrant, self.request, self.call = stored.entrant, stored.request, stored.call
         limit = min(self.request.max_tokens * _TOKEN_CHARACTERS, _ANSWER_CHARACTERS)

@@ -36,7 +36,7 @@ from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadConfig, Conflict
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.live_models import LiveEntrant, LiveModels
@@ -107,7 +107,7 @@ async def make_live_arena(
         raise BadConfig(f"a live arena needs 1 to {_CATEGORY_LIMIT} categories, each named once")
     _check_prices(entrants, settings)
     made = await create_arena(pool, name, settings=settings, policy=Policy(free_prompts=True), actor=actor)
-    async with connect_from_pool(pool) as connection, append_batch(connection, made.arena) as batch:
+    async with pool.connection() as connection, append_batch(connection, made.arena) as batch:
         prompts = [
             PromptKey(number, one, hashlib.sha256(one.encode()).digest(), one, None, text=one)
             for number, one in enumerate(categories)
@@ -127,7 +127,7 @@ async def sync_entrants(
     models of entrants that the file does not name. All of it is one transaction.
     """
     (empty,) = await blobs.put_many([b""])
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await find_arena(connection, arena)
         if not found.settings.is_live:
             raise Conflict(f"the arena {arena} compares stored responses; a live arena needs another name")
@@ -179,7 +179,6 @@ class _EntrantSync:
         )
 
     async def write(self, batch: LogBatch, empty: bytes) -> None:
-        """Do it."""
         numbers = await self._add_models(batch, empty)
         for stored, stated in self.kept:
             await self._execute(
@@ -224,14 +223,11 @@ class _EntrantSync:
             await self._execute("live_switch_entrants", models=models, enabled=kind == LogKind.ENABLE)
 
     async def _execute(self, named: str, /, **values: object) -> None:
-        with translate_errors("change the entrants of a live arena"):
-            await self.connection.execute(statement(named), {"arena": self.arena, **values})
+        await self.connection.execute(statement(named), {"arena": self.arena, **values})
 
 
 async def _plan_sync(connection: Connection, arena: int, entrants: Sequence[NewEntrant]) -> _EntrantSync:
-    found = await fetch_rows(
-        connection, "live_entrants", {"arena": arena}, "read the entrants of a live arena"
-    )
+    found = await fetch_rows(connection, "live_entrants", {"arena": arena})
     stored = [StoredEntrant(*row) for row in found]
     models = await list_models(connection, arena)
     served = {one.model: one.enabled for one in models}
@@ -254,7 +250,7 @@ async def _plan_sync(connection: Connection, arena: int, entrants: Sequence[NewE
         connection,
         arena,
         tuple(one.name for one in models),
-        tuple(one.prompt for one in prompts if one.withdrawn_at is None),
+        tuple(one.number for one in prompts if one.withdrawn_at is None),
         n_categories,
         tuple(new),
         tuple(kept),

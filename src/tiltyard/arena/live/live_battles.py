@@ -80,7 +80,7 @@ from tiltyard.judges.providers.provider import (
     ChatRequest,
     ChatTurn,
 )
-from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 _LOG = logging.getLogger(__name__)
@@ -390,9 +390,8 @@ class LiveBattles:
             return 0
         if name in self._categories:
             return self._categories.index(name)
-        async with connect_from_pool(self._pool) as connection:
-            found = await fetch_rows(connection, "roster_prompts", {"arena": self.arena})
-            names = self._categories = [one for (one,) in found]
+        found = await fetch_rows(self._pool, "roster_prompts", {"arena": self.arena})
+        names = self._categories = [one for (one,) in found]
         if name is None and names:
             return 0
         if name not in names:

@@ -138,8 +138,6 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """How a call ended."""
-
     state: Literal["done", "stopped", "failed", "unknown"]
     input_tokens: int | None = None
     output_tokens: int | None = None

@@ -35,11 +35,11 @@ from tiltyard.arena.live.live_records import (
     TurnOutcome,
     TurnPlan,
 )
-from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, find_statement
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, run_statement
 from tiltyard.arena.log.event_log import LogKind, matchup_not_found_error
 from tiltyard.core.live.prompt_texts import hash_prompt
 from tiltyard.errors import Closed, OutOfBudget
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -57,11 +57,11 @@ _ENDINGS: dict[int, BattleState] = {
 async def number_prompt(pool: ConnectionPool, arena: int, text: str) -> int:
     """The number of a distinct prompt in this arena, from 1; a new prompt gets the next one."""
     values = {"arena": arena, "sha256": hash_prompt(text)}
-    async with connect_from_pool(pool) as connection:
-        known = await _row(connection, "live_find_prompt", values)
+    async with pool.connection() as connection:
+        known = await fetch_row(connection, "live_find_prompt", values)
         if known is None:
             async with _locked(connection, arena):
-                known = await _row(connection, "live_add_prompt", values)
+                known = await fetch_row(connection, "live_add_prompt", values)
     assert known is not None
     return int(known[0])
 
@@ -84,8 +84,7 @@ async def begin_battle(
         "free_prompt": free_prompt,
         "payers": list(payers),
     }
-    async with connect_from_pool(pool) as connection:
-        await _execute(connection, "live_add_battle", values)
+    await run_statement(pool, "live_add_battle", values)
 
 
 async def begin_turn(
@@ -97,18 +96,16 @@ async def begin_turn(
     one transaction.
     """
     key: dict[str, Any] = {"arena": arena, "matchup": matchup, "turn": plan.turn}
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
-        battle = await _row(connection, "live_begin", key)
-        ended = None if battle is None else await _row(connection, "live_has_ended", key)
+    async with pool.connection() as connection, _locked(connection, arena):
+        battle = await fetch_row(connection, "live_begin", key)
+        ended = None if battle is None else await fetch_row(connection, "live_has_ended", key)
         if battle is None or (ended is not None and ended[0]):
             raise Closed("this battle has ended; begin a new one")
-        added = await _execute(
-            connection, "live_add_turn", key | {"prompt": plan.prompt, "process": plan.process}
-        )
-        if not added.rowcount:
+        added = key | {"prompt": plan.prompt, "process": plan.process}
+        if not await run_statement(connection, "live_add_turn", added):
             raise Closed("the last turn of this battle has not ended; wait for both answers, or stop them")
         key |= {"session": battle[0], "payers": battle[1], "process": plan.process}
-        if not (await _execute(connection, "slots_begin", key)).rowcount:
+        if not await run_statement(connection, "slots_begin", key):
             raise Closed("another turn of yours is running; wait for its answers, or stop them")
         left, right = await _add_calls(connection, key, (0, 1), plan.calls, limits)
     return left, right
@@ -118,8 +115,8 @@ async def retry_call(
     pool: ConnectionPool, arena: int, failed: int, plan: CallPlan, limits: BudgetLimits
 ) -> int:
     """Reserve the money for a further call in place of one that has ended; return its number."""
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
-        row = await _row(connection, "live_find_call", {"arena": arena, "call": failed})
+    async with pool.connection() as connection, _locked(connection, arena):
+        row = await fetch_row(connection, "live_find_call", {"arena": arena, "call": failed})
         if row is None:
             raise Closed("this call runs, or its turn has ended; it cannot be repeated")
         matchup, turn, side, session, payers = row
@@ -144,13 +141,13 @@ async def finish_call(pool: ConnectionPool, arena: int, call: int, end: CallEnd)
         "seconds": end.seconds,
         "problem": end.problem,
     }
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
-        row = await _row(connection, "live_end_call", values)
+    async with pool.connection() as connection, _locked(connection, arena):
+        row = await fetch_row(connection, "live_end_call", values)
         if row is not None and row[0]:
             amount, session, payers, day = row
             accounts = accounts_of(session, payers)
             counted = {"arena": arena, "payers": accounts, "day": day, "amount": amount}
-            await _execute(connection, "live_count", counted)
+            await run_statement(connection, "live_count", counted)
 
 
 async def finish_turn(pool: ConnectionPool, arena: int, matchup: UUID, turn: int, end: TurnEnd) -> None:
@@ -167,11 +164,11 @@ async def finish_turn(pool: ConnectionPool, arena: int, matchup: UUID, turn: int
         "language": end.flags.get("language"),
         "identity_talk": bool(end.flags.get("identity")),
     }
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+    async with pool.connection() as connection, _locked(connection, arena):
         values = {**key, **texts, **thinking, "state": end.state, "flags": Jsonb(dict(end.flags))}
-        if await _row(connection, "live_end_turn", values) is not None:
-            await _execute(connection, "live_end_battle_turn", key | about)
-            await _execute(connection, "live_free_slot", key)
+        if await fetch_row(connection, "live_end_turn", values) is not None:
+            await run_statement(connection, "live_end_battle_turn", key | about)
+            await run_statement(connection, "live_free_slot", key)
 
 
 async def void_lost_turns(pool: ConnectionPool, arena: int, process: int) -> list[UUID]:
@@ -181,51 +178,47 @@ async def void_lost_turns(pool: ConnectionPool, arena: int, process: int) -> lis
     `list_open_void_battles` for those whose caller died before.
     """
     values = {"arena": arena, "process": process, "problem": LOST_PROBLEM}
-    async with connect_from_pool(pool) as connection, _locked(connection, arena):
-        found = await _execute(connection, "live_void_lost", values)
-        return [matchup for (matchup,) in await found.fetchall()]
+    async with pool.connection() as connection, _locked(connection, arena):
+        found = await fetch_rows(connection, "live_void_lost", values)
+        return [matchup for (matchup,) in found]
 
 
 async def list_open_void_battles(pool: ConnectionPool, arena: int) -> dict[UUID, str]:
     """Battles that are void, with the reason, whose matchups have not ended."""
-    async with connect_from_pool(pool) as connection:
-        found = await _execute(connection, "live_void_without_ending", {"arena": arena})
-        return dict(await found.fetchall())
+    rows = await fetch_rows(pool, "live_void_without_ending", {"arena": arena})
+    return dict(rows)
 
 
 async def arenas_with_running_turns(pool: ConnectionPool) -> list[int]:
     """The arenas in which turns run, or were left by a process that is gone."""
-    async with connect_from_pool(pool) as connection:
-        found = await _execute(connection, "live_running_arenas", {})
-        return [arena for (arena,) in await found.fetchall()]
+    rows = await fetch_rows(pool, "live_running_arenas", {})
+    return [arena for (arena,) in rows]
 
 
 async def read_battle(
     pool: ConnectionPool, arena: int, matchup: UUID, *, session: int | None = None
 ) -> LiveBattle | None:
     """A battle with its turns, the last one as far as its process has shown it; with ``session``, only this voter's."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         found = await _battles(connection, arena, matchup=matchup, session=session)
     return found[0] if found else None
 
 
 async def list_battles(pool: ConnectionPool, arena: int, session: int, limit: int = 50) -> list[LiveBattle]:
     """A voter's battles with their turns, newest first."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         return await _battles(connection, arena, session=session, limit=limit)
 
 
 async def open_battle_of(pool: ConnectionPool, arena: int, session: int) -> UUID | None:
     """The voter's battle that is neither void nor voted on, skipped or expired; ``None`` if there is none."""
-    async with connect_from_pool(pool) as connection:
-        rows = await _battle_rows(connection, arena, session=session, is_open=True)
+    rows = await _battle_rows(pool, arena, session=session, is_open=True)
     return rows[0][0] if rows else None
 
 
 async def read_sides(pool: ConnectionPool, arena: int, matchup: UUID) -> tuple[int, int]:
     """The numbers of the models on the left and on the right. No voter may see them before the vote."""
-    async with connect_from_pool(pool) as connection:
-        row = await _row(connection, "live_sides", {"arena": arena, "matchup": matchup})
+    row = await fetch_row(pool, "live_sides", {"arena": arena, "matchup": matchup})
     if row is None:
         raise matchup_not_found_error()
     return int(row[0]), int(row[1])
@@ -236,34 +229,29 @@ async def record_turn_vote(
 ) -> None:
     """Store the verdict on one turn, instead of an earlier one; `Closed` if the turn is not complete or void."""
     values = {"arena": arena, "matchup": matchup, "turn": turn, "outcome": outcome}
-    async with connect_from_pool(pool) as connection:
-        done = await _execute(connection, "live_turn_vote", values)
-    if not done.rowcount:
+    if not await run_statement(pool, "live_turn_vote", values):
         raise Closed("this turn has no two complete answers; there is nothing to compare")
 
 
 async def read_live_categories(pool: ConnectionPool, arena: int) -> tuple[str, ...]:
     """The categories in which a prompt can be asked."""
-    async with connect_from_pool(pool) as connection:
-        found = await _execute(connection, "live_categories", {"arena": arena})
-        return tuple(name for (name,) in await found.fetchall())
+    rows = await fetch_rows(pool, "live_categories", {"arena": arena})
+    return tuple(name for (name,) in rows)
 
 
 async def read_answer_figures(
     pool: ConnectionPool, arena: int, matchup: UUID
 ) -> tuple[AnswerFigures, AnswerFigures]:
     """What both sides of a battle took and cost. Nobody may see it before the vote is final."""
-    async with connect_from_pool(pool) as connection:
-        found = await _execute(connection, "live_answer_figures", {"arena": arena, "matchup": matchup})
-        figures = {side: AnswerFigures(*values) for side, *values in await found.fetchall()}
+    rows = await fetch_rows(pool, "live_answer_figures", {"arena": arena, "matchup": matchup})
+    figures = {side: AnswerFigures(*values) for side, *values in rows}
     return figures.get(0, AnswerFigures()), figures.get(1, AnswerFigures())
 
 
 async def list_entrants(pool: ConnectionPool, arena: int) -> list[StoredEntrant]:
     """All versions of all entrants, ordered by model; those that are not served any more are not ``enabled``."""
-    async with connect_from_pool(pool) as connection:
-        found = await _execute(connection, "live_entrants", {"arena": arena})
-        return [StoredEntrant(*row) for row in await found.fetchall()]
+    rows = await fetch_rows(pool, "live_entrants", {"arena": arena})
+    return [StoredEntrant(*row) for row in rows]
 
 
 async def _add_calls(
@@ -283,22 +271,22 @@ async def _add_calls(
         "max_tokens": [plan.max_tokens for plan in plans],
         "reserve": [plan.reserve for plan in plans],
     }
-    found = await _execute(connection, "live_add_calls", values)
-    return [int(number) for (number,) in await found.fetchall()]
+    found = await fetch_rows(connection, "live_add_calls", values)
+    return [int(number) for (number,) in found]
 
 
 async def _battles(connection: Connection, arena: int, **which: Any) -> list[LiveBattle]:
     rows = await _battle_rows(connection, arena, **which)
     turns: dict[UUID, list[LiveTurn]] = {row[0]: [] for row in rows}
     if turns:
-        found = await _execute(connection, "live_turns", {"arena": arena, "matchups": list(turns)})
-        for matchup, *turn in await found.fetchall():
+        values = {"arena": arena, "matchups": list(turns)}
+        for matchup, *turn in await fetch_rows(connection, "live_turns", values):
             turns[matchup].append(LiveTurn(*turn))
     return [_battle(row, tuple(turns[row[0]])) for row in rows]
 
 
 async def _battle_rows(
-    connection: Connection,
+    database: Database,
     arena: int,
     *,
     matchup: UUID | None = None,
@@ -314,8 +302,7 @@ async def _battle_rows(
         "open": is_open,
         "turn_limit": ArenaSettings().live_turns,
     }
-    found = await _execute(connection, "live_battles", values)
-    return list(await found.fetchall())
+    return await fetch_rows(database, "live_battles", values)
 
 
 def _battle(row: Sequence[Any], turns: tuple[LiveTurn, ...]) -> LiveBattle:
@@ -341,19 +328,9 @@ def _battle(row: Sequence[Any], turns: tuple[LiveTurn, ...]) -> LiveBattle:
 @asynccontextmanager
 async def _locked(connection: Connection, arena: int) -> AsyncIterator[None]:
     """A transaction under the arena's lock: one at a time, so that none waits for another in a circle."""
-    with translate_errors("store a live battle"):
-        async with connection.transaction():
-            await lock_spending(connection, arena)
-            yield
-
-
-async def _execute(connection: Connection, name: str, values: dict[str, Any]) -> Any:
-    with translate_errors("read or store a live battle"):
-        return await connection.execute(await find_statement(connection, name, values), values)
-
-
-async def _row(connection: Connection, name: str, values: dict[str, Any]) -> Any:
-    return await (await _execute(connection, name, values)).fetchone()
+    async with connection.transaction():
+        await lock_spending(connection, arena)
+        yield
 
 
 class LiveSpending(NamedTuple):
@@ -480,7 +457,7 @@ class LiveOverview:
 async def read_live_overview(pool: ConnectionPool, arena: int) -> LiveOverview:
     """Who answers, how well, and what it costs, by the calls of the last days."""
     values = {"arena": arena, "days": OVERVIEW_DAYS, "limit": _FAILURE_KIND_LIMIT}
-    async with connect_from_pool(pool, "read the calls of a live arena") as connection:
+    async with pool.connection() as connection:
         spending = await read_spending(connection, arena)
         entrants = await fetch_rows(connection, "live_entrant_use", values)
         failures = await fetch_rows(connection, "live_failures", values)

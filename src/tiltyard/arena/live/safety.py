@@ -172,7 +172,6 @@ class Safety:
         return await self._by_guards(talks, verdict.flags)
 
     async def close(self) -> None:
-        """Close all connections."""
         for _, guard in self._guards:
             await guard.close()
 

@@ -230,8 +230,6 @@ _MAX_SENTENCE_CHARACTERS = 600
 
 
 class NameMask:
-    """The mask of an arena."""
-
     def __init__(self, entrants: Iterable[EntrantNames]) -> None:
         self._families = load_family_names()
         #: Names of the arena's models: whether each may be masked anywhere, or is a single word.

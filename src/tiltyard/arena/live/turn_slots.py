@@ -18,11 +18,10 @@ from uuid import UUID
 import psycopg
 
 from tiltyard.arena.live.live_records import ShownText
-from tiltyard.arena.log.buckets import fetch_one, fetch_rows
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import BadOption, Busy
 from tiltyard.postgres.connections import (
     ConnectionPool,
-    connect_from_pool,
     translate_errors,
 )
 from tiltyard.postgres.statements import statement
@@ -81,8 +80,7 @@ class TurnSlots:
 
     async def release(self, arena: int, session: int) -> None:
         """Give a place back in which no turn has begun; that of a turn is free when its end is stored."""
-        async with connect_from_pool(self.pool, "give back a place for a turn") as connection:
-            await connection.execute(statement("slots_release"), self._key(arena, session))
+        await run_statement(self.pool, "slots_release", self._key(arena, session))
 
     def note_duration(self, seconds: float) -> None:
         """A turn has taken so long; later ones may as well."""
@@ -91,8 +89,7 @@ class TurnSlots:
     async def stop(self, arena: int, session: int, matchup: UUID) -> bool:
         """Ask for the end of a turn; return whether one runs."""
         values = self._key(arena, session) | {"matchup": matchup}
-        async with connect_from_pool(self.pool, "stop a turn") as connection:
-            return (await connection.execute(statement("slots_stop"), values)).rowcount > 0
+        return await run_statement(self.pool, "slots_stop", values) > 0
 
     async def exchange(
         self,
@@ -116,8 +113,7 @@ class TurnSlots:
             "has_a": [len(known.a) for known in followed.values()],
             "has_b": [len(known.b) for known in followed.values()],
         }
-        async with connect_from_pool(self.pool, "pass on what live answers show") as connection:
-            rows = await fetch_rows(connection, "slots_exchange", values)
+        rows = await fetch_rows(self.pool, "slots_exchange", values)
         return {
             matchup: SlotNews(turn, ShownText(*shown) if is_followed else None, must_stop)
             for matchup, turn, is_followed, must_stop, *shown in rows
@@ -127,7 +123,7 @@ class TurnSlots:
         """Take a place; return false if this voter has one. `Busy` if there is none."""
         key = self._key(arena, session)
         async with (
-            connect_from_pool(self.pool, "find a place for a turn") as connection,
+            self.pool.connection() as connection,
             connection.transaction(),
         ):
             await connection.execute(statement("slots_lock"))

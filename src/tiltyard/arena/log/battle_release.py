@@ -21,7 +21,6 @@ from tiltyard.arena.log.event_log import JUDGE, SOURCES
 from tiltyard.arena.log.votes import (
     ArenaNames,
     Ballots,
-    Ints,
     read_ballots_sync,
     read_names,
     set_statement_timeout,
@@ -31,6 +30,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.files.battle_writer import Container, stream_battles
+from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import connect
 from tiltyard.runs.manifest import (
     BOARD,
@@ -88,7 +88,6 @@ class BattleRelease:
         return hashlib.sha256(b"tag" + self.seed).hexdigest()[:_TAG_CHARACTERS]
 
     def table(self, table: ReleaseTable) -> Iterator[Battle]:
-        """The battles of one of the tables."""
         return self._ordered() if table == "ordered" else self._shuffled()
 
     def _ordered(self) -> Iterator[Battle]:
@@ -185,7 +184,6 @@ def _write_archive(
 
 
 def _add(archive: zipfile.ZipFile, name: str, pieces: Iterator[bytes] | list[bytes]) -> str:
-    """Add a file; return its hash."""
     digest, entry = hashlib.sha256(), zipfile.ZipInfo(f"{_FOLDER}/{name}", ZIP_EPOCH)
     entry.compress_type = zipfile.ZIP_DEFLATED
     with archive.open(entry, "w", force_zip64=True) as out:

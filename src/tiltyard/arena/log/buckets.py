@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any, cast
 
 import psycopg
@@ -20,7 +19,7 @@ from psycopg import AsyncConnection, sql
 
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Database, translate_errors
 from tiltyard.postgres.statements import bucket_statement, bucket_table, is_bucketed, statement
 
 #: How long a process may use a bucket that it has read.
@@ -40,40 +39,37 @@ async def find_statement(
     return bucket_statement(name, await read_bucket(connection, cast("int", values["arena"])))
 
 
-async def fetch_rows(
-    connection: psycopg.AsyncConnection[Any],
-    name: str,
-    values: Mapping[str, object],
-    doing: str | None = None,
-) -> list[Any]:
-    """All rows of a named statement; see `find_statement`. With ``doing``, errors are raised as a `StoreFault`."""
-    with nullcontext() if doing is None else translate_errors(doing):
-        text = await find_statement(connection, name, values)
-        return await (await connection.execute(text, values)).fetchall()
+async def fetch_rows(database: Database, name: str, values: Mapping[str, object]) -> list[Any]:
+    """All rows of a named statement; see `find_statement`."""
+    if not isinstance(database, AsyncConnection):
+        async with database.connection() as connection:
+            return await fetch_rows(connection, name, values)
+    text = await find_statement(database, name, values)
+    return await (await database.execute(text, values)).fetchall()
 
 
-async def fetch_row(
-    connection: psycopg.AsyncConnection[Any],
-    name: str,
-    values: Mapping[str, object],
-    doing: str | None = None,
-) -> Any | None:
+async def fetch_row(database: Database, name: str, values: Mapping[str, object]) -> Any | None:
     """The first row of a named statement, as by `fetch_rows`; ``None`` if it has none."""
-    with nullcontext() if doing is None else translate_errors(doing):
-        text = await find_statement(connection, name, values)
-        return await (await connection.execute(text, values)).fetchone()
+    if not isinstance(database, AsyncConnection):
+        async with database.connection() as connection:
+            return await fetch_row(connection, name, values)
+    text = await find_statement(database, name, values)
+    return await (await database.execute(text, values)).fetchone()
 
 
-async def fetch_one(
-    connection: psycopg.AsyncConnection[Any],
-    name: str,
-    values: Mapping[str, object],
-    doing: str | None = None,
-) -> Any:
+async def fetch_one(database: Database, name: str, values: Mapping[str, object]) -> Any:
     """The first row of a named statement that always has one."""
-    row = await fetch_row(connection, name, values, doing)
+    row = await fetch_row(database, name, values)
     assert row is not None
     return row
+
+
+async def run_statement(database: Database, name: str, values: Mapping[str, object]) -> int:
+    """Run a named statement; return how many rows it changed."""
+    if not isinstance(database, AsyncConnection):
+        async with database.connection() as connection:
+            return await run_statement(connection, name, values)
+    return int((await database.execute(await find_statement(database, name, values), values)).rowcount)
 
 
 def find_statement_sync(connection: psycopg.Connection[Any], name: str, values: Mapping[str, object]) -> str:
@@ -147,7 +143,6 @@ _PARTITION_KEYS = {"events": "position", "matchups": "serial", "endings": "seria
 
 
 def shared_bucket(arena: int) -> int:
-    """The bucket of a new arena."""
     return arena % SHARED_BUCKET_COUNT
 
 

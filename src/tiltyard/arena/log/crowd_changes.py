@@ -94,7 +94,5 @@ async def explain_change(batch: LogBatch, change: int, reason: str) -> int:
 
 async def list_changes(connection: AsyncConnection, arena: int) -> list[FoundChange]:
     """All changes of an arena, newest first."""
-    found = await fetch_rows(
-        connection, "crowd_list", {"arena": arena}, "list the changes of an arena's crowd"
-    )
+    found = await fetch_rows(connection, "crowd_list", {"arena": arena})
     return [FoundChange(*row) for row in found]

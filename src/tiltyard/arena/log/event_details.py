@@ -128,7 +128,6 @@ def erased_serials(detail: EventDetail | None) -> list[int] | None:
 
 
 def undo_detail(detail: EventDetail | None) -> UndoDetail:
-    """The detail of an event that is an undo."""
     assert detail is not None
     assert "ballot" in detail
     return detail

@@ -26,7 +26,7 @@ from tiltyard.arena.log.buckets import (
     PARTITION_ROWS,
     ensure_partition,
     fetch_row,
-    find_statement,
+    fetch_rows,
     forget_bucket,
     read_bucket,
 )
@@ -43,7 +43,7 @@ from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.vote_marks import NO_MARK, Unrated, unrated_reason
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.foundation.telemetry import EVENTS, LOCK_WAIT_SECONDS
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Database, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
@@ -146,8 +146,6 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenMatchup:
-    """A matchup that has not ended."""
-
     matchup: UUID
     source: int
     serial: int
@@ -570,20 +568,17 @@ async def _read_end(
     return _LogHead(*place), await _rows(tail)
 
 
-async def read_tail(connection: AsyncConnection, arena: int, after: int) -> list[LogRow]:
+async def read_tail(database: Database, arena: int, after: int) -> list[LogRow]:
     """Up to `TAIL_ROWS` events after a position; fewer only at the end of the log."""
-    with translate_errors("read an arena's log"):
-        values = {"arena": arena, "after": after, "limit": TAIL_ROWS}
-        text = await find_statement(connection, "log_tail", values)
-        return await _rows(await connection.execute(text, values))
+    values = {"arena": arena, "after": after, "limit": TAIL_ROWS}
+    return [LogRow(*row) for row in await fetch_rows(database, "log_tail", values)]
 
 
-async def find_matchup(connection: AsyncConnection, arena: int, matchup: UUID) -> MatchupRecord | None:
+async def find_matchup(database: Database, arena: int, matchup: UUID) -> MatchupRecord | None:
     """A matchup of an arena by its id, open or ended."""
-    with translate_errors("look up a matchup"):
-        values = {"arena": arena, "matchup": matchup}
-        row = await fetch_row(connection, "log_find_matchup", values)
-        return None if row is None else MatchupRecord(*row)
+    values = {"arena": arena, "matchup": matchup}
+    row = await fetch_row(database, "log_find_matchup", values)
+    return None if row is None else MatchupRecord(*row)
 
 
 def matchup_not_found_error() -> NotFound:

@@ -14,9 +14,8 @@ from tiltyard.arena.log.event_details import EventDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.core.policy.state.vote_marks import NO_MARK
+from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import translate_errors
-
-Ints = npt.NDArray[np.int64]
 
 _WIDTH_BYTES = {
     "position": 8,

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import NamedTuple, cast
-from uuid import UUID
-
-from psycopg import AsyncConnection
 
 from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import (
     LogBatch,
-    LogRow,
-    MatchupRecord,
     OpenMatchup,
     append_batch,
-    find_matchup,
-    read_tail,
-)
-from tiltyard.arena.log.rosters import (
-    Ints,
-    Roster,
-    read_excluded,
-    read_judgeable,
-    read_responses,
-    read_roster,
 )
 from tiltyard.core.judging.panel_assignment import PanelItem
-from tiltyard.postgres.connections import Connection, ConnectionPool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 
 
 class ListedTask(NamedTuple):
@@ -59,18 +44,17 @@ class PanelRows(NamedTuple):
     answers: list[RaterAnswer]
 
 
-async def read_panel_rows(connection: AsyncConnection, arena: int) -> PanelRows:
+async def read_panel_rows(database: Database, arena: int) -> PanelRows:
     """Read the panels of an arena; most have none, which costs one statement."""
     values = {"arena": arena}
-    with translate_errors("read an arena's expert panels"):
-        raters = await fetch_rows(connection, "panel_sessions", values)
-        by_session: dict[int, bool] = dict(raters)
-        if not any(by_session.values()):
-            return PanelRows(by_session, [], [])
-        tasks = await fetch_rows(connection, "panel_list_tasks", values)
-        listed = [ListedTask(session, PanelItem(*item), exchanged) for session, *item, exchanged in tasks]
-        answers = await fetch_rows(connection, "panel_answers", values)
-        return PanelRows(by_session, listed, [RaterAnswer(*row) for row in answers])
+    raters = await fetch_rows(database, "panel_sessions", values)
+    by_session: dict[int, bool] = dict(raters)
+    if not any(by_session.values()):
+        return PanelRows(by_session, [], [])
+    tasks = await fetch_rows(database, "panel_list_tasks", values)
+    listed = [ListedTask(session, PanelItem(*item), exchanged) for session, *item, exchanged in tasks]
+    answers = await fetch_rows(database, "panel_answers", values)
+    return PanelRows(by_session, listed, [RaterAnswer(*row) for row in answers])
 
 
 #: No matchup stays open longer than this after its expiry.
@@ -89,7 +73,7 @@ class LogConnection:
     @asynccontextmanager
     async def appending(self, after: int) -> AsyncIterator[LogBatch]:
         """Append a batch; see `append_batch`. After a failure the connection is closed."""
-        async with self.connected() as connection:
+        async with self.connection() as connection:
             self._batch = connection
             try:
                 async with append_batch(connection, self.arena, after=after) as batch:
@@ -100,60 +84,23 @@ class LogConnection:
             finally:
                 self._batch = None
 
-    async def tail(self, after: int) -> list[LogRow]:
-        """The next events after a position; see `read_tail`."""
-        async with self.connected() as connection:
-            return await read_tail(connection, self.arena, after)
-
-    async def find(self, matchup: UUID) -> MatchupRecord | None:
-        """A matchup of this arena by its id."""
-        async with self.connected() as connection:
-            return await find_matchup(connection, self.arena, matchup)
-
-    async def roster(self) -> Roster:
-        async with self.connected() as connection:
-            return await read_roster(connection, self.arena)
-
-    async def responses(self, roster: Roster) -> Ints:
-        async with self.connected() as connection:
-            return await read_responses(connection, self.arena, roster)
-
-    async def panel_rows(self) -> PanelRows:
-        """The expert panels of this arena."""
-        async with self.connected() as connection:
-            return await read_panel_rows(connection, self.arena)
-
-    async def judgeable(self, languages: Sequence[str], categories: Sequence[str]) -> Ints:
-        """Numbers of the prompts in these languages and categories; see `read_judgeable`."""
-        async with self.connected() as connection:
-            return await read_judgeable(connection, self.arena, languages, categories)
-
-    async def excluded(self) -> tuple[set[int], set[int]]:
-        async with self.connected() as connection:
-            return await read_excluded(connection, self.arena)
-
     async def opened(self, upto: int) -> list[OpenMatchup]:
         """Matchups that were served up to a position and had not ended there."""
         values = {"arena": self.arena, "upto": upto, "longest": _MAX_OVERDUE_DURATION}
-        async with self.connected() as connection:
-            found = await fetch_rows(connection, "log_open_matchups", values, "read an arena's open matchups")
-            return [OpenMatchup(*row) for row in found]
+        return [OpenMatchup(*row) for row in await fetch_rows(self, "log_open_matchups", values)]
 
     async def serials(self, upto: int) -> list[int]:
         """By source: the number of matchups that were served or prefetched up to a position."""
         values = {"arena": self.arena, "upto": upto}
-        async with self.connected() as connection:
-            found = await fetch_rows(connection, "log_serials", values, "read an arena's matchups")
-            return [serial for (serial,) in found]
+        return [serial for (serial,) in await fetch_rows(self, "log_serials", values)]
 
     async def clock(self) -> tuple[datetime, int]:
         """The database's time, and the position up to which votes are final."""
-        async with self.connected() as connection:
-            row = await fetch_row(connection, "log_clock", {"arena": self.arena}, "read the time")
+        row = await fetch_row(self, "log_clock", {"arena": self.arena})
         return cast("tuple[datetime, int]", row)
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Connection]:
+    async def connection(self) -> AsyncIterator[Connection]:
         """A connection of the pool; during a batch, the connection of the batch."""
         if self._batch is not None:
             yield self._batch

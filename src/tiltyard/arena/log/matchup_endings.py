@@ -76,7 +76,6 @@ class EndingBuffer:
         self._admitted.setdefault(key[0], {})[key[1]] = position
 
     def end(self, ending: MatchupEnding, *, reopened: bool) -> None:
-        """Add the ending of a matchup."""
         key = (ending["source"], ending["serial"])
         known = self._of_batch.setdefault(key, ending)
         if known is not ending:

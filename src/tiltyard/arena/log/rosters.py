@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
-from psycopg import AsyncConnection, Connection
+from psycopg import Connection
 
 from tiltyard.arena.log.buckets import fetch_rows
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.foundation.arrays import Ints
+from tiltyard.postgres.connections import Database, translate_errors
 from tiltyard.postgres.statements import statement
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +23,11 @@ class Roster:
     prompts: tuple[str, ...]
 
 
-async def read_roster(connection: AsyncConnection, arena: int) -> Roster:
+async def read_roster(database: Database, arena: int) -> Roster:
     """Read all models and prompts that were ever added; a number never changes its name."""
-    with translate_errors("read an arena's models and prompts"):
-        models = await connection.execute(statement("roster_models"), {"arena": arena})
-        prompts = await fetch_rows(connection, "roster_prompts", {"arena": arena})
-        return Roster(
-            tuple(name for (name,) in await models.fetchall()),
-            tuple(name for (name,) in prompts),
-        )
+    models = await fetch_rows(database, "roster_models", {"arena": arena})
+    prompts = await fetch_rows(database, "roster_prompts", {"arena": arena})
+    return Roster(tuple(name for (name,) in models), tuple(name for (name,) in prompts))
 
 
 def read_roster_sync(connection: Connection, arena: int) -> Roster:
@@ -46,41 +40,39 @@ def read_roster_sync(connection: Connection, arena: int) -> Roster:
     return Roster(tuple(name for (name,) in models), tuple(name for (name,) in prompts))
 
 
-async def read_responses(connection: AsyncConnection, arena: int, roster: Roster) -> Ints:
+async def read_responses(database: Database, arena: int, roster: Roster) -> Ints:
     """The number of the live response in each cell of model and prompt; 0 where there is none."""
     cells = np.zeros((len(roster.models), len(roster.prompts)), dtype=np.int64)
-    found = await fetch_rows(connection, "roster_responses", {"arena": arena}, "read an arena's responses")
+    found = await fetch_rows(database, "roster_responses", {"arena": arena})
     rows = np.array(found, dtype=np.int64).reshape(-1, 3)
     known = (rows[:, 0] < cells.shape[0]) & (rows[:, 1] < cells.shape[1])
     cells[rows[known, 0], rows[known, 1]] = rows[known, 2]
     return cells
 
 
-async def read_answered(
-    connection: AsyncConnection, arena: int, prompts: Sequence[int], at: datetime
-) -> Ints:
+async def read_answered(database: Database, arena: int, prompts: Sequence[int], at: datetime) -> Ints:
     """The cells, as rows of model and prompt, that had a live response at a time; of these prompts only."""
     values = {"arena": arena, "prompts": list(prompts), "at": at}
-    found = await fetch_rows(connection, "roster_answered", values, "read an arena's responses")
+    found = await fetch_rows(database, "roster_answered", values)
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
 async def read_judgeable(
-    connection: AsyncConnection, arena: int, languages: Sequence[str], categories: Sequence[str]
+    database: Database, arena: int, languages: Sequence[str], categories: Sequence[str]
 ) -> Ints:
     """The prompts in one of these languages and one of these categories; an empty sequence stands for all.
 
     A prompt without a language or without a category is in every one.
     """
     values = {"arena": arena, "languages": list(languages), "categories": list(categories)}
-    found = await fetch_rows(connection, "roster_judgeable", values, "read an arena's prompts")
+    found = await fetch_rows(database, "roster_judgeable", values)
     return np.array([prompt for (prompt,) in found], dtype=np.int64)
 
 
-async def read_excluded(connection: AsyncConnection, arena: int) -> tuple[set[int], set[int]]:
+async def read_excluded(database: Database, arena: int) -> tuple[set[int], set[int]]:
     """Serials of the votes that are excluded now, by source."""
     excluded: tuple[set[int], set[int]] = (set(), set())
-    found = await fetch_rows(connection, "roster_excluded", {"arena": arena}, "read an arena's exclusions")
+    found = await fetch_rows(database, "roster_excluded", {"arena": arena})
     for source, serial in found:
         excluded[source].add(serial)
     return excluded

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 import psycopg
 
 from tiltyard.arena.log.buckets import (
@@ -28,10 +27,9 @@ from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.foundation.arrays import Bools, Ints
+from tiltyard.postgres.connections import Connection, ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
-
-Ints = npt.NDArray[np.int64]
 
 _NOT_GIVEN: Ints = np.empty(0, dtype=np.int64)
 #: Columns of a tally by prompt of the roster, and by written prompt as well.
@@ -102,7 +100,7 @@ class VoteTally:
     def __len__(self) -> int:
         return len(self.count)
 
-    def __getitem__(self, rows: npt.NDArray[np.bool_]) -> VoteTally:
+    def __getitem__(self, rows: Bools) -> VoteTally:
         return VoteTally(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
@@ -122,7 +120,7 @@ class Ballots:
     def __len__(self) -> int:
         return len(self.position)
 
-    def __getitem__(self, rows: npt.NDArray[np.bool_]) -> Ballots:
+    def __getitem__(self, rows: Bools) -> Ballots:
         return Ballots(*(getattr(self, name)[rows] for name in _BALLOT_BYTES))
 
 
@@ -161,17 +159,16 @@ _ALL_VOTES = ChosenVotes()
 @asynccontextmanager
 async def limit_statement_time(connection: Connection, seconds: float) -> AsyncIterator[None]:
     """A transaction with a time limit for each statement; a statement that exceeds it raises a `StoreFault`."""
-    with translate_errors("count an arena's votes in time"):
-        async with connection.transaction():
-            values = {"patience": f"{seconds:.3f}s", "here": True}
-            await connection.execute(statement("battles_patience"), values)
-            yield
+    async with connection.transaction():
+        values = {"patience": f"{seconds:.3f}s", "here": True}
+        await connection.execute(statement("battles_patience"), values)
+        yield
 
 
 @asynccontextmanager
 async def limited_connection(pool: ConnectionPool, seconds: float) -> AsyncIterator[Connection]:
     """A connection of the pool, in a transaction with a time limit for each statement."""
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, seconds):
+    async with pool.connection() as connection, limit_statement_time(connection, seconds):
         yield connection
 
 
@@ -194,7 +191,7 @@ def read_bounds(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
 async def read_horizon(connection: Connection, arena: int) -> int:
     """The position up to which votes are final."""
     values = {"arena": arena}
-    row = await fetch_row(connection, "battles_bounds", values, "read an arena's log")
+    row = await fetch_row(connection, "battles_bounds", values)
     if row is None:
         raise NotFound("no such arena; see the list of arenas")
     return int(row[0])
@@ -271,11 +268,10 @@ async def read_ballots(
         "upto": upto,
         **chosen.values(),
     }
-    with translate_errors("read an arena's votes"):
-        await connection.execute(statement("battles_by_hash"))
-        text = await find_statement(connection, "battles_ballots", values)
-        async with connection.cursor() as cursor, cursor.copy(text, values) as copy:
-            data = b"".join([bytes(piece) async for piece in copy])
+    await connection.execute(statement("battles_by_hash"))
+    text = await find_statement(connection, "battles_ballots", values)
+    async with connection.cursor() as cursor, cursor.copy(text, values) as copy:
+        data = b"".join([bytes(piece) async for piece in copy])
     return _decode_ballots(data)
 
 
@@ -298,7 +294,7 @@ def _decode_ballots(data: bytes) -> Ballots:
 async def read_arrivals(connection: Connection, arena: int, *, upto: int) -> dict[int, int]:
     """The position at which each model was first enabled, as of a position; the first of them first."""
     values = {"arena": arena, "upto": upto}
-    rows = await fetch_rows(connection, "battles_arrivals", values, "read when an arena's models came")
+    rows = await fetch_rows(connection, "battles_arrivals", values)
     return {int(model): int(position) for model, position in rows}
 
 
@@ -325,7 +321,7 @@ async def read_pairs(
 async def count_excluded(connection: Connection, arena: int, source: int, *, upto: int) -> int:
     """The number of votes that are excluded as of a position."""
     values = {"arena": arena, "source": source, "upto": upto}
-    row = await fetch_row(connection, "battles_excluded", values, "count the excluded votes")
+    row = await fetch_row(connection, "battles_excluded", values)
     assert row is not None
     return int(row[0])
 
@@ -343,14 +339,13 @@ class UnratedVotes:
 
     @property
     def total(self) -> int:
-        """All of them."""
         return self.not_blind + self.unseen + self.early + self.waiting
 
 
 async def count_unrated(connection: Connection, arena: int, source: int, *, upto: int) -> UnratedVotes:
     """The numbers of votes up to a position that are not rated there."""
     values = {"arena": arena, "source": source, "upto": upto}
-    rows = await fetch_rows(connection, "battles_unrated", values, "count the votes that are not rated")
+    rows = await fetch_rows(connection, "battles_unrated", values)
     counts = {reason: int(count) for reason, count, _ in rows}
     first = {reason: at for reason, _, at in rows}
     return UnratedVotes(
@@ -365,7 +360,6 @@ async def count_unrated(connection: Connection, arena: int, source: int, *, upto
 async def _tallied(
     connection: Connection, named: str, values: Mapping[str, object], columns: int
 ) -> VoteTally:
-    with translate_errors("count an arena's votes"):
-        await connection.execute(statement("battles_by_hash"))
-        rows = await fetch_rows(connection, named, values)
+    await connection.execute(statement("battles_by_hash"))
+    rows = await fetch_rows(connection, named, values)
     return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, columns).T)

@@ -20,7 +20,7 @@ from tiltyard.arena.log.buckets import BUCKET_CACHE_SECONDS, fetch_row, fetch_ro
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.errors import Conflict
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import bucket_statement, bucket_table, statement
 
 #: Positions or serials that are copied in one transaction.
@@ -57,44 +57,42 @@ async def move_arena(
     pool: ConnectionPool, name: str, *, actor: str, times: MoveTimes = DEFAULT_TIMES
 ) -> ArenaMove:
     """Move an arena to its own bucket; `Conflict` if it is there. The old copy stays: see `delete_old_copy`."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("move an arena"):
-            move = await _begin(connection, name, (await find_arena(connection, name)).arena)
-            begun = time.monotonic()
-            copied = await move.head(connection)
-            await move.make_room(connection, copied)
-            await move.copy_all(connection, copied)
-            for _ in range(_ROUND_LIMIT):
-                after, copied = copied, await move.catch_up(connection, copied)
-                if copied - after <= _CLOSE_ENOUGH_ROWS:
-                    break
-            # Until then a process may read the old bucket, and must find the whole log there.
-            await asyncio.sleep(max(0.0, begun + times.cache_seconds - time.monotonic()))
-            copied = await move.catch_up(connection, copied)
-            return await move.switch(connection, copied, actor)
+    async with pool.connection() as connection:
+        move = await _begin(connection, name, (await find_arena(connection, name)).arena)
+        begun = time.monotonic()
+        copied = await move.head(connection)
+        await move.make_room(connection, copied)
+        await move.copy_all(connection, copied)
+        for _ in range(_ROUND_LIMIT):
+            after, copied = copied, await move.catch_up(connection, copied)
+            if copied - after <= _CLOSE_ENOUGH_ROWS:
+                break
+        # Until then a process may read the old bucket, and must find the whole log there.
+        await asyncio.sleep(max(0.0, begun + times.cache_seconds - time.monotonic()))
+        copied = await move.catch_up(connection, copied)
+        return await move.switch(connection, copied, actor)
 
 
 async def delete_old_copy(
     pool: ConnectionPool, name: str, *, actor: str, times: MoveTimes = DEFAULT_TIMES
 ) -> int | None:
     """Delete the copy that a move left, once nobody can be reading it; return its events, ``None`` without a copy."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("delete an old copy of a log"):
-            arena = (await find_arena(connection, name)).arena
-            left = await fetch_row(connection, "moves_left", {"arena": arena})
-            if left is None:
-                return None
-            bucket, age_seconds = left
-            await asyncio.sleep(max(0.0, times.grace_seconds - age_seconds))
-            async with connection.transaction():
-                detail = {"bucket": bucket}
-                await permit_rewriting(connection, arena, actor, "delete old copy", detail)
-                counts = []
-                for table in ("events", "matchups", "endings"):
-                    text = bucket_statement(f"moves_delete_{table}", bucket)
-                    counts.append((await connection.execute(text, {"arena": arena})).rowcount)
-                await connection.execute(statement("moves_forget"), {"arena": arena})
-            return counts[0]
+    async with pool.connection() as connection:
+        arena = (await find_arena(connection, name)).arena
+        left = await fetch_row(connection, "moves_left", {"arena": arena})
+        if left is None:
+            return None
+        bucket, age_seconds = left
+        await asyncio.sleep(max(0.0, times.grace_seconds - age_seconds))
+        async with connection.transaction():
+            detail = {"bucket": bucket}
+            await permit_rewriting(connection, arena, actor, "delete old copy", detail)
+            counts = []
+            for table in ("events", "matchups", "endings"):
+                text = bucket_statement(f"moves_delete_{table}", bucket)
+                counts.append((await connection.execute(text, {"arena": arena})).rowcount)
+            await connection.execute(statement("moves_forget"), {"arena": arena})
+        return counts[0]
 
 
 async def _begin(connection: Connection, name: str, arena: int) -> _Move:

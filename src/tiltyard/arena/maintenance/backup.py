@@ -73,8 +73,6 @@ class BackupManifest:
 
 @dataclass(frozen=True)
 class BackupResult:
-    """A backup that was written."""
-
     path: Path
     size: int
     seconds: float

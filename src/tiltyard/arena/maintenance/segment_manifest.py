@@ -66,8 +66,6 @@ SupersedeReason: TypeAlias = Literal["erasure", "damage", "format", "predecessor
 
 
 class SegmentFile(ManifestModel):
-    """One file of a segment."""
-
     rows: int
     size: int
     sha256: str
@@ -90,8 +88,6 @@ class SupersededGeneration(ManifestModel):
 
 
 class SegmentManifest(ManifestModel):
-    """What a segment holds."""
-
     #: Format 1 has no column of free prompts.
     format: Literal[1] = 1
     arena: str

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from psycopg import Connection
 
 from tiltyard._version import __version__
@@ -53,6 +52,7 @@ from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.core.policy.state.rating_fold import MethodValues, method_from_dict, method_to_dict
 from tiltyard.errors import BadOption, BrokenArtifact, Conflict, NotFound, StoreFault
 from tiltyard.files.parquet_tables import ArrayKind, Arrays, read_arrays, write_arrays
+from tiltyard.foundation.arrays import Ints
 from tiltyard.foundation.local_files import lock_file, remove_folder_drafts, replace_file, replace_folder
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
@@ -390,8 +390,6 @@ def _transposed(file: str, rows: Sequence[Sequence[Any]]) -> Arrays:
         for place, (name, kind) in enumerate(kinds.items())
     }
 
-
-Ints = npt.NDArray[np.int64]
 
 _KINDS: dict[str, ArrayKind] = {"numbering": "text", "session": "integer", "voter": "integer"}
 _VOTER_BITS = 63

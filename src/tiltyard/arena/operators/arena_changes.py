@@ -19,7 +19,6 @@ from tiltyard.arena.content.arenas import (
     find_model,
     find_prompt,
     lock_arena,
-    read_arena,
     read_log_head,
     read_policy,
     require_live,
@@ -42,7 +41,7 @@ from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption, Conflict, NotFound, StoreFault
 from tiltyard.foundation.field_definitions import definitions
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.arenas import Withdrawn
 
@@ -53,7 +52,7 @@ async def change_settings(
     pool: ConnectionPool, arena: str, changed: Mapping[str, Any], *, title: str | None = None, actor: str
 ) -> Arena:
     """Change the given settings, and the title if given; return the arena."""
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         found = await lock_arena(connection, arena)
         settings = ArenaSettings.from_dict(found.settings.to_dict() | dict(changed))
         if settings.stage != found.settings.stage:
@@ -92,7 +91,6 @@ async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: 
 
 
 async def current_policy(pool: ConnectionPool, arena: str) -> Policy:
-    """The current ranking policy."""
     async with connect_to_arena(pool, arena) as (connection, found):
         return method_from_dict(await read_policy(connection, found.arena))[0]
 
@@ -287,8 +285,6 @@ _FIRST_LINK_VOTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class LiveArenaRequest:
-    """A live arena as it should be."""
-
     name: str
     entrants: Sequence[NewEntrant]
     #: For a new arena. Categories of one that exists do not change.
@@ -299,8 +295,6 @@ class LiveArenaRequest:
 
 @dataclass(frozen=True, slots=True)
 class LiveSetup:
-    """What was done."""
-
     arena: str
     #: What became of the entrants; ``None`` for a new arena.
     changes: EntrantChanges | None
@@ -313,7 +307,7 @@ async def set_up_live_arena(
 ) -> LiveSetup:
     """Make a live arena and an invitation link; or, if it exists, make its entrants and its budget those asked for."""
     try:
-        found = await read_arena(pool, asked.name)
+        found = await find_arena(pool, asked.name)
     except NotFound:
         settings = (
             live_settings() if asked.budget is None else live_settings(live_budget_dollars=asked.budget)
@@ -342,7 +336,7 @@ async def describe_models(
     who import at once do not wait for each other in a circle.
     """
     changes = 0
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         found = await find_arena(connection, arena)
         for model in sorted(texts):
             changed = await write_model_details(connection, found.arena, model, texts[model])
@@ -393,9 +387,8 @@ async def find_open_matchups(
     """Open matchups on a prompt, all or one model's, found without the arena's lock."""
     upto = await read_log_head(connection, arena)
     values = {"arena": arena, "prompt": prompt, "model": model, "upto": upto}
-    with translate_errors("look for open matchups"):
-        found = await fetch_rows(connection, "takedowns_open", values)
-        return SeenMatchups(upto, tuple((int(source), int(serial)) for source, serial in found))
+    found = await fetch_rows(connection, "takedowns_open", values)
+    return SeenMatchups(upto, tuple((int(source), int(serial)) for source, serial in found))
 
 
 async def open_matchups_with(

@@ -20,7 +20,7 @@ from tiltyard.arena.log.votes import Ballots, VoteTally, limit_statement_time, r
 from tiltyard.arena.operators.exclusions import ExclusionEffect, compute_effects
 from tiltyard.arena.rating.crowd_watch import LatestVotes, read_grouped_votes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, group_flags
-from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import ConnectionPool
 
 #: Sessions that are named with a change.
 _SESSION_LIMIT = 1_000
@@ -31,7 +31,7 @@ async def read_crowd_changes(pool: ConnectionPool, arena: int) -> list[FoundChan
 
     Whoever changed it goes on after it was found: one that is not explained also names the sessions since then.
     """
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         changes = await list_changes(connection, arena)
         for k, change in enumerate(changes):
             if change.explained is not None:
@@ -43,8 +43,7 @@ async def read_crowd_changes(pool: ConnectionPool, arena: int) -> list[FoundChan
                 "rises": change.detail["shift"] > 0.0,
                 "limit": _SESSION_LIMIT,
             }
-            with translate_errors("read the sessions behind a change of the crowd"):
-                rows = await fetch_rows(connection, "crowd_later_sessions", values)
+            rows = await fetch_rows(connection, "crowd_later_sessions", values)
             sessions = list(dict.fromkeys([*change.detail["sessions"], *(session for (session,) in rows)]))
             detail: CrowdChangedDetail = {**change.detail, "sessions": sessions[:_SESSION_LIMIT]}
             changes[k] = replace(change, detail=detail)
@@ -108,7 +107,7 @@ async def preview_groups(pool: ConnectionPool, arena: Arena) -> GroupPreviews | 
 
     ``None`` if the votes are not grouped yet.
     """
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+    async with pool.connection() as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         latest = await read_grouped_votes(connection, arena.arena)
         if latest is None:
             return None

@@ -22,7 +22,7 @@ from tiltyard.core.battles.outcome import KIND_COUNT
 from tiltyard.core.board.board_rows import Row, make_board
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.moderation import Excluded, Exclusion
 
@@ -93,17 +93,16 @@ async def draft_exclusion(
     This begins the transaction that `tiltyard.arena.log.event_log.append_batch` continues and commits: until then
     the draft is invisible to others, and it is rolled back if that fails.
     """
-    with translate_errors("choose the votes to exclude"):
-        await connection.execute(statement("log_begin"))
-        about = {"arena": arena, "reason": reason}
-        made = await fetch_one(connection, "exclusions_draft", about)
-        draft = ExclusionDraft(arena, int(made[0]), selection, await read_log_head(connection, arena))
-        values = draft.chosen() | {"upto": draft.upto}
-        draft.votes = await _count(connection, "exclusions_choose", values)
-        for _ in range(_CATCH_UP_ROUND_LIMIT):
-            behind = await _follow(connection, draft, await read_log_head(connection, arena))
-            if behind <= _CLOSE_ENOUGH_POSITIONS:
-                break
+    await connection.execute(statement("log_begin"))
+    about = {"arena": arena, "reason": reason}
+    made = await fetch_one(connection, "exclusions_draft", about)
+    draft = ExclusionDraft(arena, int(made[0]), selection, await read_log_head(connection, arena))
+    values = draft.chosen() | {"upto": draft.upto}
+    draft.votes = await _count(connection, "exclusions_choose", values)
+    for _ in range(_CATCH_UP_ROUND_LIMIT):
+        behind = await _follow(connection, draft, await read_log_head(connection, arena))
+        if behind <= _CLOSE_ENOUGH_POSITIONS:
+            break
     return draft
 
 
@@ -120,20 +119,18 @@ async def settle_exclusion(connection: Connection, draft: ExclusionDraft, positi
 
 async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]:
     """All exclusions, newest first."""
-    with translate_errors("list the exclusions"):
-        found = await fetch_rows(connection, "exclusions_list", {"arena": arena})
-        return [
-            Exclusion(exclusion, reason, votes, excluded, restored, made_at)
-            for exclusion, reason, excluded, restored, made_at, votes in found
-        ]
+    found = await fetch_rows(connection, "exclusions_list", {"arena": arena})
+    return [
+        Exclusion(exclusion, reason, votes, excluded, restored, made_at)
+        for exclusion, reason, excluded, restored, made_at, votes in found
+    ]
 
 
 async def read_exclusion_details(connection: Connection, arena: int) -> dict[int, ExclusionDetails]:
     """The details of all exclusions, by number."""
-    with translate_errors("read whose votes are excluded"):
-        values = {"arena": arena, "most": _NAMED_SESSION_LIMIT}
-        found = await fetch_rows(connection, "exclusions_whose", values)
-        return {row[0]: ExclusionDetails(tuple(row[1]), *row[2:]) for row in found}
+    values = {"arena": arena, "most": _NAMED_SESSION_LIMIT}
+    found = await fetch_rows(connection, "exclusions_whose", values)
+    return {row[0]: ExclusionDetails(tuple(row[1]), *row[2:]) for row in found}
 
 
 async def _follow(connection: Connection, draft: ExclusionDraft, upto: int) -> int:
@@ -307,7 +304,7 @@ async def preview_exclusion(
 
     Votes are selected by sessions and matchups.
     """
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+    async with pool.connection() as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         upto = await read_log_head(connection, arena.arena)
         whole = await read_tally(connection, arena.arena, source, upto=upto)
         own = await read_selected_tally(connection, arena.arena, source, selection, upto=upto)

@@ -26,7 +26,7 @@ from tiltyard.arena.content.arenas import Arena, connect_to_arena, find_arena, f
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.errors import BadOption, Conflict, NotAdmitted, NotFound
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import Entry
 
@@ -115,7 +115,7 @@ async def invite(
     pool: ConnectionPool, arena: str, terms: InvitationTerms, *, shard: int, actor: str
 ) -> tuple[str, Invitation]:
     """Make an invitation link; return its code, which cannot be shown again, and its record."""
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         found = await find_arena(connection, arena)
         (made,) = await add_invitations(connection, found, [terms], shard=shard, actor=actor)
     return made
@@ -166,7 +166,7 @@ async def set_passcode(
             f" {_MAX_PASSCODE_CHARACTERS} printable ones"
         )
     digest = await hash_password(shown)
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         found = await find_arena(connection, arena)
         await connection.execute(statement("invitations_lock"), {"arena": found.arena})
         row = await fetch_row(connection, "invitations_revoke_passcode", {"arena": found.arena})
@@ -187,7 +187,7 @@ async def list_invitations(pool: ConnectionPool, arena: str) -> list[Invitation]
 
 async def revoke_invitation(pool: ConnectionPool, arena: str, invitation: int, *, actor: str) -> Invitation:
     """Revoke an invitation: nobody comes in by it any more, and those who did are out."""
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         found = await find_arena(connection, arena)
         row = None
         if 0 < invitation < 2**63:
@@ -215,7 +215,7 @@ async def find_invitation(pool: ConnectionPool, code: str) -> InvitationOffer:
     """The arena that a link leads to, without using the link; `NotAdmitted` if there is no such link."""
     if not code.isascii() or not code.isprintable() or len(code) > _MAX_CODE_CHARACTERS:
         raise _unknown_link_error()
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         row = await fetch_row(connection, "invitations_find", {"code": hash_token(code)})
         arena = None if row is None else await find_arena_by_number(connection, row[0])
     if row is None or arena is None or arena.settings.hidden:
@@ -253,8 +253,7 @@ async def use_invitation(
 
 async def use_passcode(pool: ConnectionPool, arena: Arena, passcode: str) -> EntryGrant:
     """Come in with the passcode; `NotAdmitted` if it is wrong. An arena without a passcode lets nobody in."""
-    async with connect_from_pool(pool) as connection:
-        row = await fetch_row(connection, "invitations_passcode", {"arena": arena.arena})
+    row = await fetch_row(pool, "invitations_passcode", {"arena": arena.arena})
     typed = passcode.strip()[: _MAX_PASSCODE_CHARACTERS + 1]
     right = await password_matches(None if row is None else str(row[1]), typed)
     issued = await _use(pool, row[0]) if right and row is not None else None
@@ -303,20 +302,18 @@ class LiveInvitations:
 
     async def _read(self, arena: int) -> Mapping[int, tuple[bool, int]]:
         read_at = time.monotonic()
-        async with connect_from_pool(self._pool) as connection:
-            return self._known.put(arena, await _read_live(connection, arena), read_at=read_at)
+        return self._known.put(arena, await _read_live(self._pool, arena), read_at=read_at)
 
 
-async def _read_live(connection: Connection, arena: int) -> dict[int, tuple[bool, int]]:
-    rows = await fetch_rows(connection, "invitations_live", {"arena": arena})
+async def _read_live(database: Database, arena: int) -> dict[int, tuple[bool, int]]:
+    rows = await fetch_rows(database, "invitations_live", {"arena": arena})
     return {number: (is_passcode, created) for number, is_passcode, created in rows}
 
 
 async def _use(pool: ConnectionPool, invitation: int, visit: str | None = None) -> int | None:
     values = {"invitation": invitation, "visit": None if visit is None else hash_token(visit)}
-    async with connect_from_pool(pool) as connection:
-        row = await fetch_row(connection, "invitations_use", values)
-        return None if row is None else int(row[0])
+    row = await fetch_row(pool, "invitations_use", values)
+    return None if row is None else int(row[0])
 
 
 def _unknown_link_error() -> NotAdmitted:

@@ -8,11 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from tiltyard.arena.boards.weekly_reports import FIRST_REPORTED_PHASE, ReportSummary, read_method
+from tiltyard.arena.boards.weekly_reports import FIRST_REPORTED_PHASE, read_method
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.core.policy.state.rating_fold import method_from_dict
-from tiltyard.postgres.connections import Connection, translate_errors
+from tiltyard.postgres.connections import Connection
+from tiltyard.wire.arenas import ReportInfo
 
 
 class JobPlan(NamedTuple):
@@ -49,7 +50,6 @@ class ScheduledJob:
 
     @property
     def title(self) -> str:
-        """What it does."""
         return JOB_PLANS[self.name].title if self.name in JOB_PLANS else "Judging round of this arena"
 
 
@@ -72,8 +72,7 @@ def next_due(cron: str, now: datetime) -> datetime:
 
 async def list_jobs(connection: Connection, arena: str, now: datetime) -> list[ScheduledJob]:
     """The server's scheduled jobs, and the arena's judging round if it has judges."""
-    with translate_errors("read how scheduled jobs went"):
-        rows = await fetch_rows(connection, "scheduled_jobs_list", {})
+    rows = await fetch_rows(connection, "scheduled_jobs_list", {})
     known = {row[0]: ScheduledJob(*row) for row in rows}
     found = []
     for name, plan in JOB_PLANS.items():
@@ -87,7 +86,7 @@ async def list_jobs(connection: Connection, arena: str, now: datetime) -> list[S
 
 
 async def report_is_late(
-    connection: Connection, arena: Arena, reports: Sequence[ReportSummary], now: datetime
+    connection: Connection, arena: Arena, reports: Sequence[ReportInfo], now: datetime
 ) -> bool:
     """Whether the report of the last week is overdue."""
     _, until = last_whole_week(now - _LATE_REPORT_DURATION, arena.settings.timezone)

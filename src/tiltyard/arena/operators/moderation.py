@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from tiltyard.arena.accounts import write_audit_entry
-from tiltyard.arena.boards.weekly_reports import ReportSummary, list_reports
+from tiltyard.arena.boards.weekly_reports import list_reports
 from tiltyard.arena.content.arenas import Arena, find_arena, list_arenas
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.operators.exclusions import ExclusionDetails, list_exclusions, read_exclusion_details
@@ -15,7 +15,12 @@ from tiltyard.arena.operators.job_status import ScheduledJob, list_jobs, report_
 from tiltyard.arena.operators.voters import VoteRemark, read_remarks
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import (
+    Connection,
+    ConnectionPool,
+    Database,
+)
+from tiltyard.wire.arenas import ReportInfo
 from tiltyard.wire.moderation import AuditEntry, Complaint, Exclusion
 
 #: Days that an overview counts votes of, and a number above those of all entries of the audit log.
@@ -55,8 +60,9 @@ async def read_lag_by_arena(connection: Connection, only: int | None = None) -> 
     }
 
 
-async def _read_judges(connection: Connection, sessions: Collection[int]) -> dict[int, str]:
-    rows = await fetch_rows(connection, "overviews_judges", {"sessions": list(sessions)})
+async def read_judge_names(database: Database, sessions: Collection[int]) -> dict[int, str]:
+    """The names of the tokens of those sessions that belong to judges, by session."""
+    rows = await fetch_rows(database, "overviews_judges", {"sessions": list(sessions)})
     return {int(session): str(name) for session, name in rows}
 
 
@@ -78,7 +84,7 @@ class ArenaOverview:
     opened: int
     lag: RaterLag
     waiting: PendingWork
-    reports: list[ReportSummary]
+    reports: list[ReportInfo]
     #: Whether the report of the last week is overdue.
     late: bool
     jobs: list[ScheduledJob]
@@ -94,8 +100,7 @@ class ExcludedVotes:
 
 
 async def read_server_overview(pool: ConnectionPool) -> ServerOverview:
-    """Read the overview of all arenas."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         return ServerOverview(
             await list_arenas(connection),
             await _read_pending_work(connection),
@@ -105,8 +110,7 @@ async def read_server_overview(pool: ConnectionPool) -> ServerOverview:
 
 
 async def read_arena_overview(pool: ConnectionPool, arena: Arena, now: datetime) -> ArenaOverview:
-    """Read the overview of one arena."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         reports = await list_reports(connection, arena.arena)
         votes = {"arena": arena.arena, "timezone": arena.settings.timezone, "days": _VOTE_DAYS}
         return ArenaOverview(
@@ -122,30 +126,24 @@ async def read_arena_overview(pool: ConnectionPool, arena: Arena, now: datetime)
 
 async def read_exclusions(pool: ConnectionPool, arena: str) -> list[Exclusion]:
     """All exclusions, newest first."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         return await list_exclusions(connection, (await find_arena(connection, arena)).arena)
 
 
 async def read_excluded_votes(pool: ConnectionPool, arena: Arena) -> ExcludedVotes:
     """All exclusions, newest first, with their details."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         exclusions = await list_exclusions(connection, arena.arena)
         whose = await read_exclusion_details(connection, arena.arena)
         sessions = {each for one in whose.values() for each in one.sessions}
-        return ExcludedVotes(exclusions, whose, await _read_judges(connection, sessions))
-
-
-async def read_judge_names(pool: ConnectionPool, sessions: Collection[int]) -> dict[int, str]:
-    """The names of the tokens of those sessions that belong to judges, by session."""
-    async with connect_from_pool(pool) as connection:
-        return await _read_judges(connection, sessions)
+        return ExcludedVotes(exclusions, whose, await read_judge_names(connection, sessions))
 
 
 async def read_audit_entries(
     pool: ConnectionPool, arena: str, *, before: int | None, limit: int
 ) -> list[AuditEntry]:
     """A page of an arena's audit log, newest first."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         values = {
             "arena": (await find_arena(connection, arena)).arena,
             "before": _AUDIT_ENTRY_LIMIT if before is None else before,
@@ -159,7 +157,7 @@ async def read_filtered_audit(
 ) -> tuple[list[AuditEntry], list[str]]:
     """A page of the audit log of an arena, or of the server, optionally of one action; and all actions in it."""
     number = None if arena is None else arena.arena
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         actions = await fetch_rows(connection, "overviews_actions", {"arena": number})
         first = _AUDIT_ENTRY_LIMIT if before is None else before
         values = {"arena": number, "action": action, "before": first, "limit": limit}
@@ -171,7 +169,7 @@ async def read_complaints(
     pool: ConnectionPool, arena: str, *, after: int = 0, limit: int, settled: bool = False
 ) -> list[Complaint]:
     """Complaints of voters, oldest first; with ``settled``, the settled ones too."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number = (await find_arena(connection, arena)).arena
         values = {"arena": number, "after": after, "limit": limit, "all": settled}
         return [Complaint(*row) for row in await fetch_rows(connection, "oversight_complaints", values)]
@@ -179,7 +177,7 @@ async def read_complaints(
 
 async def settle(pool: ConnectionPool, arena: str, complaint: int, *, actor: str) -> None:
     """Mark a complaint as settled; `NotFound` if there is none with this number."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number = (await find_arena(connection, arena)).arena
         async with connection.transaction():
             values = {"arena": number, "complaint": complaint}
@@ -194,15 +192,14 @@ async def read_voters_remarks(
     pool: ConnectionPool, arena: Arena, *, limit: int, offset: int
 ) -> tuple[list[VoteRemark], dict[int, str]]:
     """Remarks on votes, newest first; and the names of judges among the voters."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         remarks = await read_remarks(connection, arena.arena, limit=limit, offset=offset)
-        return remarks, await _read_judges(connection, [one.session for one in remarks])
+        return remarks, await read_judge_names(connection, [one.session for one in remarks])
 
 
 async def note_export(
     pool: ConnectionPool, arena: int, action: str, about: Mapping[str, object], *, actor: str
 ) -> None:
     """Write to the audit log that somebody takes out data by which voters can be recognised."""
-    with translate_errors("write to the audit log"):
-        async with connect_from_pool(pool) as connection, connection.transaction():
-            await write_audit_entry(connection, actor, action, about, arena=arena)
+    async with pool.connection() as connection, connection.transaction():
+        await write_audit_entry(connection, actor, action, about, arena=arena)

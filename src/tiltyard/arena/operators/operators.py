@@ -29,7 +29,7 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.operators.invitations import InvitationTerms
 from tiltyard.errors import BadOption, Conflict, NotAllowed, NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.records import OperatorRole
 
@@ -88,7 +88,7 @@ def check_role(role: str) -> OperatorRole:
 
 async def list_operators(pool: ConnectionPool, arena: str | None = None) -> list[OperatorRecord]:
     """All operators by name or, of one arena, those with a role there."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number = await _arena_number(connection, arena)
         rows = await fetch_rows(connection, "people_list", {"arena": number})
         return [_record(*row) for row in rows]
@@ -120,7 +120,7 @@ async def invite_operator(
     if terms.uses != 1:
         raise BadOption(f"uses is {terms.uses}; an operator's invitation is for one person")
     code, granted = secrets.token_urlsafe(32), check_role(role)
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         await connection.execute(statement("lock_operators"))
         number = await _arena_number(connection, arena)
         values = {
@@ -149,7 +149,7 @@ async def list_operator_invitations(
     pool: ConnectionPool, arena: str | None = None
 ) -> list[OperatorInvitation]:
     """Invitations of operators that can be used, oldest first: all, or to one arena."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number = await _arena_number(connection, arena)
         rows = await fetch_rows(connection, "people_invitations", {"arena": number})
         return [OperatorInvitation(*row) for row in rows]
@@ -159,7 +159,7 @@ async def revoke_operator_invitation(
     pool: ConnectionPool, link: int, *, arena: str | None = None, actor: str
 ) -> None:
     """Revoke an invitation of an operator that was not used; with an arena, only one to it."""
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         number = await _arena_number(connection, arena)
         values = {"link": link, "arena": number}
         row = await fetch_row(connection, "people_revoke_invitation", values)
@@ -177,7 +177,7 @@ async def set_operator_role(
     It applies to sessions and tokens from their next request on. `Conflict` for the last owner of the installation.
     """
     granted = None if role is None else check_role(role)
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         number = await _arena_number(connection, arena)
         operator = await _lock_operator(connection, name)
         await _change_role(connection, operator, granted, number, actor=actor, name=name)
@@ -186,7 +186,7 @@ async def set_operator_role(
 
 async def remove_operator(pool: ConnectionPool, name: str, *, actor: str) -> None:
     """Remove an operator: its roles, sessions and tokens end at once. `Conflict` for the last owner."""
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         operator = await _lock_operator(connection, name)
         held = await _read_roles(connection, operator)
         values = {"operator": operator, "kept": None}
@@ -209,7 +209,7 @@ async def remove_operator(pool: ConnectionPool, name: str, *, actor: str) -> Non
 async def make_password_link(pool: ConnectionPool, name: str, *, actor: str) -> str:
     """A code by which one operator sets its password, once, within an hour."""
     code = secrets.token_urlsafe(32)
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         operator = await _lock_operator(connection, name)
         values = {"token": hash_token(code), "life": OPERATOR_LINK_LIFETIME, "operator": operator}
         row = await fetch_one(connection, "people_password_link", values)
@@ -221,7 +221,7 @@ async def make_password_link(pool: ConnectionPool, name: str, *, actor: str) -> 
 async def set_operator_password(pool: ConnectionPool, name: str, password: str, *, actor: str) -> None:
     """Set an operator's password, and sign it out everywhere."""
     digest = await hash_password(check_password(password))
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         operator = await _lock_operator(connection, name)
         await connection.execute(statement("set_password"), {"operator": operator, "password": digest})
         values = {"operator": operator, "kept": None}
@@ -245,7 +245,7 @@ async def sign_in_identity(
     do not exist are left out. Without any role, `NotAllowed` is raised, and earlier sessions and tokens are worth nothing.
     """
     actor = f"identity:{identity.name}"
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         async with connection.transaction():
             await connection.execute(statement("lock_operators"))
             operator, name = await _identity_operator(connection, identity, has_roles=bool(roles))
@@ -337,8 +337,6 @@ async def _check_owner_left(connection: Connection, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """A session that is valid."""
-
     session: int
     created_at: datetime
     last_seen_at: datetime
@@ -349,15 +347,14 @@ class SessionRecord:
 
 async def list_sessions(pool: ConnectionPool, operator: int) -> list[SessionRecord]:
     """The sessions of an operator that are valid, the last used first."""
-    async with connect_from_pool(pool) as connection:
-        rows = await fetch_rows(connection, "operator_sessions_list", {"operator": operator})
-        return [SessionRecord(*row) for row in rows]
+    rows = await fetch_rows(pool, "operator_sessions_list", {"operator": operator})
+    return [SessionRecord(*row) for row in rows]
 
 
 async def end_session(pool: ConnectionPool, operator: int, session: int, *, actor: str) -> None:
     """End one session of an operator; `NotFound` if it has none with this number."""
     values = {"operator": operator, "session": session}
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         row = await fetch_row(connection, "operator_sessions_end", values)
         if row is None:
             raise NotFound(f"no session {session} that is signed in; see the list of sessions")
@@ -368,7 +365,7 @@ async def end_session(pool: ConnectionPool, operator: int, session: int, *, acto
 async def end_sessions(pool: ConnectionPool, operator: int, *, kept: int | None = None, actor: str) -> int:
     """End all sessions of an operator, except one that is kept; return how many."""
     values = {"operator": operator, "kept": kept}
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         ended = await fetch_rows(connection, "end_sessions_of", values)
         row = await fetch_row(connection, "operator_name", values)
         left = 0 if kept is None else 1

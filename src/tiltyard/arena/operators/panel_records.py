@@ -34,7 +34,7 @@ from tiltyard.core.judging.diagnostics.rater_agreement import (
 from tiltyard.core.judging.panel_assignment import PanelTask
 from tiltyard.errors import Closed, NotFound
 from tiltyard.files.parquet_tables import write_row_table
-from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 
@@ -104,8 +104,6 @@ class PanelVote:
 
 @dataclass(frozen=True, slots=True)
 class PanelRecord:
-    """A panel with all that was said in it."""
-
     panel: ExpertPanel
     raters: tuple[PanelRater, ...]
     items: tuple[PanelItemRecord, ...]
@@ -167,13 +165,12 @@ class AgreementRow(NamedTuple):
 
 async def read_panel(pool: ConnectionPool, arena: str, name: str) -> PanelRecord:
     """Read a panel and everything that its raters said."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         panel, raters = await find_panel(connection, await find_arena(connection, arena), name)
         values = {"arena": panel.arena, "panel": panel.panel}
-        with translate_errors("read an expert panel"):
-            items = await fetch_rows(connection, "panels_items", values)
-            tasks = await fetch_rows(connection, "panels_tasks", values)
-            rows = await fetch_rows(connection, "panels_votes", values)
+        items = await fetch_rows(connection, "panels_items", values)
+        tasks = await fetch_rows(connection, "panels_tasks", values)
+        rows = await fetch_rows(connection, "panels_votes", values)
     votes: dict[tuple[int, int], PanelVote] = {}
     for item, rater, kind, straight, outcome, at, blind, tags, comment in rows:
         value = _value_of(Kind(outcome), straight=straight) if kind == LogKind.VOTE else None
@@ -340,7 +337,7 @@ async def adjudicate(
         raise NotFound(f"the panel {name!r} has no item {item}; the list of disagreements has their numbers")
     if item not in {one.item for one, _ in find_disagreements(record)}:
         raise Closed(f"raters do not disagree on item {item}; only disagreements are adjudicated")
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         values = {
             "panel": record.panel.panel,
             "item": item,

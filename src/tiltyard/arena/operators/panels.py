@@ -26,7 +26,7 @@ from tiltyard.core.judging.panel_assignment import (
     list_panel_items,
 )
 from tiltyard.errors import BadOption, Closed, Conflict, NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 
 #: A rater's link opens on so many devices, and for so long.
@@ -76,8 +76,6 @@ class PanelRater:
 
 @dataclass(frozen=True, slots=True)
 class ExpertPanel:
-    """A panel as it is stored."""
-
     panel: int
     arena: int
     name: str
@@ -169,9 +167,8 @@ async def close_panel(pool: ConnectionPool, arena: str, name: str, *, actor: str
 async def list_panels(pool: ConnectionPool, arena: str) -> list[ExpertPanel]:
     """All panels of an arena, oldest first."""
     async with connect_to_arena(pool, arena) as (connection, found):
-        with translate_errors("read expert panels"):
-            rows = await fetch_rows(connection, "panels_list", {"arena": found.arena, "name": None})
-            return [ExpertPanel(*row) for row in rows]
+        rows = await fetch_rows(connection, "panels_list", {"arena": found.arena, "name": None})
+        return [ExpertPanel(*row) for row in rows]
 
 
 async def find_panel(
@@ -179,16 +176,13 @@ async def find_panel(
 ) -> tuple[ExpertPanel, tuple[PanelRater, ...]]:
     """A panel by name, and its raters; `NotFound` if the arena has none of this name."""
     panel = await _require(connection, arena, name)
-    with translate_errors("read an expert panel"):
-        rows = await fetch_rows(connection, "panels_raters", {"panel": panel.panel})
-        return panel, tuple(PanelRater(*row) for row in rows)
+    rows = await fetch_rows(connection, "panels_raters", {"panel": panel.panel})
+    return panel, tuple(PanelRater(*row) for row in rows)
 
 
 async def find_rater_by_invitation(pool: ConnectionPool, invitation: int) -> PanelRater | None:
     """The rater whose link has this number; ``None`` if it is a link of no panel."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read a rater"):
-            row = await fetch_row(connection, "panels_rater_by_invitation", {"invitation": invitation})
+    row = await fetch_row(pool, "panels_rater_by_invitation", {"invitation": invitation})
     return None if row is None else PanelRater(*row)
 
 
@@ -197,9 +191,7 @@ async def find_rater_by_session(
 ) -> tuple[str, PanelRater] | None:
     """The name of the panel that this session is a rater of, and the rater; ``None`` for other voters."""
     values = {"arena": arena, "session": session}
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read a rater"):
-            row = await fetch_row(connection, "panels_rater_by_session", values)
+    row = await fetch_row(pool, "panels_rater_by_session", values)
     return None if row is None else (row[0], PanelRater(*row[1:]))
 
 
@@ -215,10 +207,9 @@ def _check_entry(arena: Arena) -> None:
 async def _answered_prompts(
     connection: Connection, arena: Arena, terms: PanelTerms
 ) -> dict[int, frozenset[int]]:
-    with translate_errors("read prompts"):
-        values = {"arena": arena.arena}
-        prompts = await fetch_rows(connection, "panels_prompts", values)
-        cells = await fetch_rows(connection, "panels_cells", values)
+    values = {"arena": arena.arena}
+    prompts = await fetch_rows(connection, "panels_prompts", values)
+    cells = await fetch_rows(connection, "panels_cells", values)
     _check_known("prompt", terms.prompts, {name for _, name, _ in prompts})
     _check_known("category", terms.categories, {category for _, _, category in prompts})
     enabled = {model.model for model in await list_models(connection, arena.arena) if model.enabled}
@@ -288,8 +279,7 @@ async def _store_assignment(
 
 
 async def _find(connection: Connection, arena: int, name: str) -> ExpertPanel | None:
-    with translate_errors("read an expert panel"):
-        row = await fetch_row(connection, "panels_list", {"arena": arena, "name": name})
+    row = await fetch_row(connection, "panels_list", {"arena": arena, "name": name})
     return None if row is None else ExpertPanel(*row)
 
 

@@ -14,12 +14,12 @@ from datetime import timedelta
 from typing import Any
 
 from tiltyard.arena.accounts import hash_token, session_number_from
-from tiltyard.arena.log.buckets import fetch_one, fetch_row
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, run_statement
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import IdentityFault
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.identity.person_identity import PersonIdentity
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 
 #: Seconds for which a process relies on what it has read of a sign-in, as on revoked sessions.
@@ -31,8 +31,6 @@ _CACHED_PERSON_LIMIT = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person who is signed in."""
-
     person: int
     #: The number that their votes have.
     session: int
@@ -65,7 +63,7 @@ class People:
     ) -> tuple[str, Person]:
         """Sign a browser in; return its token and the person. ``state``: of the attempt, which makes one sign-in."""
         token = secrets.token_urlsafe(32)
-        async with connect_from_pool(self._pool) as connection, connection.transaction():
+        async with self._pool.connection() as connection, connection.transaction():
             person = await self._write(connection, identity)
             await connection.execute(statement("people_forget_sign_ins"), {"person": person.person})
             values = {
@@ -94,23 +92,20 @@ class People:
         return known[0]
 
     async def sign_out(self, token: str) -> None:
-        """End a sign-in."""
-        async with connect_from_pool(self._pool) as connection:
-            await connection.execute(statement("people_sign_out"), {"token": hash_token(token)})
+        await run_statement(self._pool, "people_sign_out", {"token": hash_token(token)})
         self._signed_in.clear()
 
     async def _read(self, token: str) -> tuple[Person | None]:
         read_at = time.monotonic()
-        async with connect_from_pool(self._pool) as connection:
-            row: Sequence[Any] | None = await fetch_row(
-                connection, "people_signed_in", {"token": hash_token(token)}
-            )
+        row: Sequence[Any] | None = await fetch_row(
+            self._pool, "people_signed_in", {"token": hash_token(token)}
+        )
         person = None if row is None or row[4] else _person(row)
         return self._signed_in.put(token, (person,), read_at=read_at)
 
     async def _meet(self, identity: PersonIdentity) -> tuple[Person | None]:
         read_at = time.monotonic()
-        async with connect_from_pool(self._pool) as connection, connection.transaction():
+        async with self._pool.connection() as connection, connection.transaction():
             person = await self._write(connection, identity)
             row = await fetch_row(connection, "people_revoked", {"session": person.session})
         return self._met.put(identity, (None if row is None or row[0] else person,), read_at=read_at)

@@ -22,7 +22,7 @@ from tiltyard.arena.boards.weekly_reports import (
     read_method_sync,
     relaxed_serials,
 )
-from tiltyard.arena.log.buckets import find_statement_sync
+from tiltyard.arena.log.buckets import fetch_row_sync, fetch_rows_sync
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
@@ -61,8 +61,8 @@ class ReportSums:
 
 def _read_report_sums(connection: Connection, arena: int, since: datetime) -> ReportSums | None:
     """What the last report has kept, for one that begins at ``since`` or later; ``None`` if there is nothing."""
-    with translate_errors("read the sums of the last report"):
-        row = connection.execute(statement("report_sums_find"), {"arena": arena, "since": since}).fetchone()
+    values = {"arena": arena, "since": since}
+    row = fetch_row_sync(connection, "report_sums_find", values, "read the sums of the last report")
     if row is None:
         return None
     generation, position, explored = row
@@ -72,9 +72,7 @@ def _read_report_sums(connection: Connection, arena: int, since: datetime) -> Re
 def _find_position(connection: Connection, arena: int, after: int, at: datetime) -> int | None:
     """The position of the first event after ``after`` that happened at ``at`` or later; ``None`` if there is none."""
     values = {"arena": arena, "after": after, "at": at}
-    with translate_errors("read an arena's log"):
-        text = find_statement_sync(connection, "reports_position_at", values)
-        row = connection.execute(text, values).fetchone()
+    row = fetch_row_sync(connection, "reports_position_at", values, "read an arena's log")
     return None if row is None else int(row[0])
 
 
@@ -189,9 +187,7 @@ class _ReportedLog:
         if len(votes):
             serials, lane = _range_of(votes.serial), {"source": HUMAN, "lane": int(Lane.EXPLORATION)}
             values = {"arena": self._arena, **lane, "first": serials.start, "stop": serials.stop}
-            with translate_errors("read an arena's matchups"):
-                text = find_statement_sync(self._connection, "reports_lane", values)
-                rows = self._connection.execute(text, values).fetchall()
+            rows = fetch_rows_sync(self._connection, "reports_lane", values, "read an arena's matchups")
             votes = votes[np.isin(votes.serial, [serial for (serial,) in rows])]
         explored.add_many(votes.a, votes.b, votes.compared_on, votes.session, votes.kind)
 

@@ -42,7 +42,6 @@ from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import (
     Connection,
     connect,
-    connect_from_pool,
     open_pool,
     translate_errors,
 )
@@ -241,7 +240,7 @@ def admit_waiting_votes(url: str, _moment: datetime | None = None) -> int:
         admitted = 0
         async with (
             open_pool(url, most=1, name="tiltyard admissions") as pool,
-            connect_from_pool(pool) as used,
+            pool.connection() as used,
         ):
             for arena, hours in await _waiting_arenas(used):
                 while (count := await admit_votes(used, arena, hours)) > 0:
@@ -357,10 +356,9 @@ async def admit_votes(
 
 async def _waiting_arenas(connection: Connection) -> list[tuple[int, float]]:
     """Arenas in which votes wait, and for how many hours. Votes that wait were cast where such votes wait by default."""
-    with translate_errors("look for votes that wait"):
-        buckets = await fetch_rows(connection, "raters_buckets", {})
-        rows = []
-        for (bucket,) in buckets:
-            text = bucket_statement("admissions_arenas", bucket)
-            rows += await (await connection.execute(text, {"bucket": bucket})).fetchall()
+    buckets = await fetch_rows(connection, "raters_buckets", {})
+    rows = []
+    for (bucket,) in buckets:
+        text = bucket_statement("admissions_arenas", bucket)
+        rows += await (await connection.execute(text, {"bucket": bucket})).fetchall()
     return [(int(arena), ArenaSettings.kept(saved).ageing(on_public_address=True)) for arena, saved in rows]

@@ -27,7 +27,7 @@ from tiltyard.arena.accounts import (
 from tiltyard.arena.log.buckets import fetch_one, fetch_row
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import BadOption, CodeNeeded, Conflict, NotAllowed, NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 
 _NONCE_BYTES = 20
@@ -51,16 +51,14 @@ class SecondFactor:
 
 async def read_second_factor(pool: ConnectionPool, operator: int) -> SecondFactor:
     """The state of an operator's second factor."""
-    async with connect_from_pool(pool) as connection:
-        row = await fetch_one(connection, "factor_read", {"operator": operator})
-        return SecondFactor(*row)
+    row = await fetch_one(pool, "factor_read", {"operator": operator})
+    return SecondFactor(*row)
 
 
 async def begin_second_factor(pool: ConnectionPool, keys: SecretKeys, operator: int) -> bytes:
     """The key for an operator's authenticator app. It is in use after `confirm_second_factor`."""
     values = {"operator": operator, "nonce": secrets.token_bytes(_NONCE_BYTES)}
-    async with connect_from_pool(pool) as connection:
-        row = await fetch_row(connection, "factor_begin", values)
+    row = await fetch_row(pool, "factor_begin", values)
     if row is None:
         raise Conflict("the second factor is in use already; turn it off before you set up another")
     return keys.sign(_PURPOSE, _message(operator, bytes(row[0])))[:_KEY_BYTES]
@@ -71,7 +69,7 @@ async def confirm_second_factor(
 ) -> list[str]:
     """Put the second factor in use, if the code is right; return recovery codes, which cannot be shown again."""
     codes = [random_groups(_RECOVERY_GROUP_CHARACTERS) for _ in range(_RECOVERY_CODE_COUNT)]
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         known = await _lock(connection, operator)
         if known.since is not None or known.nonce is None:
             raise Conflict("there is no second factor to confirm; begin again")
@@ -96,7 +94,7 @@ async def finish_sign_in(
 
     `CodeNeeded` if the code is wrong or was used before. After five wrong ones the password must be typed again.
     """
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         row = await fetch_row(connection, "factor_waiting", {"token": hash_token(token)})
         if row is None:
             raise NotAllowed("the sign-in took too long, or had too many wrong codes; sign in again")
@@ -113,7 +111,7 @@ async def turn_off_second_factor(
     pool: ConnectionPool, keys: SecretKeys, own: OperatorSession, code: str, *, actor: str
 ) -> None:
     """Turn the second factor off, with a code of it. The fifth wrong code of a session ends the session."""
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         right = await _use_code(connection, keys, own.operator, code)
         if right:
             await _turn_off(connection, own.operator, actor, "turn off second factor")
@@ -125,7 +123,7 @@ async def turn_off_second_factor(
 
 async def reset_second_factor(pool: ConnectionPool, name: str, *, actor: str) -> None:
     """Turn an operator's second factor off without a code, and sign it out everywhere."""
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         row = await fetch_row(connection, "lock_operator", {"name": name})
         if row is None or row[1] is not None:
             raise NotFound(f"no such operator: {name[:100]!r}; list them: tiltyard arena operator list")

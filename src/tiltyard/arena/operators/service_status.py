@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.live.turn_slots import count_slots
+from tiltyard.arena.log.buckets import fetch_row_sync
 from tiltyard.arena.rating.rater_lag import LagSweep, RaterLag
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connections import connect, translate_errors
-from tiltyard.postgres.statements import statement
+from tiltyard.postgres.connections import connect
 
 if TYPE_CHECKING:
     import psycopg
@@ -60,8 +60,7 @@ class ServiceStatusReader:
     def _database_bytes(self, connection: psycopg.Connection) -> int:
         now = time.monotonic()
         if self._size is None or now - self._size[0] >= _SIZE_CACHE_SECONDS:
-            with translate_errors("read the size of the database"):
-                row = connection.execute(statement("overviews_size")).fetchone()
+            row = fetch_row_sync(connection, "overviews_size", {}, "read the size of the database")
             assert row is not None
             self._size = (now, int(row[0]))
         return self._size[1]

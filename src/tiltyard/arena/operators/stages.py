@@ -30,7 +30,11 @@ from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
 from tiltyard.arena.operators.voter_data import erase_all_sessions
 from tiltyard.errors import Conflict
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import (
+    Connection,
+    ConnectionPool,
+    Database,
+)
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import Stage
 
@@ -86,8 +90,7 @@ async def clear_test_votes(pool: ConnectionPool, arena: str, *, actor: str) -> S
 
 async def count_test_votes(pool: ConnectionPool, arena: Arena) -> int:
     """The votes of a draft that were not cleared yet."""
-    async with connect_from_pool(pool) as connection:
-        row = await _fetch(connection, "stages_test_votes", arena=arena.arena)
+    row = await _fetch(pool, "stages_test_votes", arena=arena.arena)
     return int(row[0])
 
 
@@ -112,7 +115,7 @@ async def request_deletion(pool: ConnectionPool, arena: str, *, actor: str) -> d
 
 async def keep_arena(pool: ConnectionPool, arena: str, *, actor: str) -> StageChange:
     """Restore an arena that was going to be deleted: as an archived one, or as a draft if it was one."""
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         found = await lock_arena(connection, arena)
         row = await _fetch(connection, "stages_keep", arena=found.arena)
         if row is None:
@@ -126,9 +129,7 @@ async def keep_arena(pool: ConnectionPool, arena: str, *, actor: str) -> StageCh
 
 async def read_deletions(pool: ConnectionPool) -> dict[int, datetime]:
     """When each arena that is going to be deleted will be, by number."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read which arenas are going to be deleted"):
-            return dict(await fetch_rows(connection, "stages_deletions", {}))
+    return dict(await fetch_rows(pool, "stages_deletions", {}))
 
 
 async def _clear(pool: ConnectionPool, arena: str, stage: Stage, actor: str) -> StageChange:
@@ -169,15 +170,14 @@ async def _write_stage(connection: Connection, arena: Arena, stage: Stage) -> No
     await change_arena(connection, arena.arena, arena.title, replace(arena.settings, stage=stage))
 
 
-async def _fetch(connection: Connection, named: str, **values: object) -> Any:
-    with translate_errors("change the stage of an arena"):
-        return await fetch_row(connection, named, values)
+async def _fetch(database: Database, named: str, **values: object) -> Any:
+    return await fetch_row(database, named, values)
 
 
 @asynccontextmanager
 async def _changing(pool: ConnectionPool, arena: str) -> AsyncIterator[tuple[Connection, LogBatch, Arena]]:
     """A batch under the arena's lock, and the arena as it is then."""
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number = (await find_arena(connection, arena)).arena
         async with append_batch(connection, number) as batch:
             yield connection, batch, await lock_arena(connection, arena)
@@ -215,8 +215,6 @@ class OpeningChecklist:
 
 
 class PreviewedResponse(NamedTuple):
-    """One response to a prompt."""
-
     model: str
     response: int
     kind: str
@@ -234,10 +232,7 @@ class AnsweredPrompt:
 
 
 async def read_checklist(pool: ConnectionPool, arena: Arena) -> OpeningChecklist:
-    """What the arena has now."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read what an arena has before it opens"):
-            row = await fetch_one(connection, "checklist_counts", {"arena": arena.arena})
+    row = await fetch_one(pool, "checklist_counts", {"arena": arena.arena})
     prompts, models, matchable, invitations = row
     return OpeningChecklist(
         prompts=prompts,
@@ -253,9 +248,7 @@ async def read_checklist(pool: ConnectionPool, arena: Arena) -> OpeningChecklist
 async def find_answered_prompt(pool: ConnectionPool, arena: Arena, first: int) -> AnsweredPrompt | None:
     """The first prompt from number ``first`` on that a voter could see; ``None`` if there is none. Nothing is logged."""
     values = {"arena": arena.arena, "prompt": first, "limit": _PREVIEWED_RESPONSE_LIMIT}
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read what an arena has before it opens"):
-            rows = await fetch_rows(connection, "checklist_pair", values)
+    rows = await fetch_rows(pool, "checklist_pair", values)
     if not rows:
         return None
     prompt, name, text, language = rows[0][:4]
@@ -275,9 +268,7 @@ async def delete_due_arenas(pool: ConnectionPool, blobs: BlobStore, now: datetim
     boards and the audit log. Nothing of it is served any more, and the name of the arena stays taken. After a failure,
     the next run goes on.
     """
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read which arenas are to be deleted"):
-            rows = await fetch_rows(connection, "stages_due_deletions", {"now": now})
+    rows = await fetch_rows(pool, "stages_due_deletions", {"now": now})
     for (name,) in rows:
         await _delete_arena(pool, blobs, name)
     return [name for (name,) in rows]
@@ -286,16 +277,15 @@ async def delete_due_arenas(pool: ConnectionPool, blobs: BlobStore, now: datetim
 async def _delete_arena(pool: ConnectionPool, blobs: BlobStore, name: str) -> None:
     withdrawn = await _withdraw_everything(pool, blobs, name)
     erased = await erase_all_sessions(pool, name, reason=_REASON, actor=_ACTOR)
-    async with connect_from_pool(pool) as connection, connection.transaction():
+    async with pool.connection() as connection, connection.transaction():
         found = await lock_arena(connection, name)
-        with translate_errors("delete an arena"):
-            for one in (
-                "stages_revoke_invitations",
-                "stages_clear_texts",
-                "stages_clear_entrants",
-                "stages_deletion_done",
-            ):
-                await connection.execute(statement(one), {"arena": found.arena})
+        for one in (
+            "stages_revoke_invitations",
+            "stages_clear_texts",
+            "stages_clear_entrants",
+            "stages_deletion_done",
+        ):
+            await connection.execute(statement(one), {"arena": found.arena})
         await _write_stage(connection, found, "deleted")
         about = {
             "stage": [found.settings.stage, "deleted"],
@@ -308,15 +298,15 @@ async def _delete_arena(pool: ConnectionPool, blobs: BlobStore, name: str) -> No
 
 async def _withdraw_everything(pool: ConnectionPool, blobs: BlobStore, name: str) -> int:
     withdrawn, after = 0, -1
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         number = (await find_arena(connection, name)).arena
     while True:
-        async with connect_from_pool(pool) as connection:
+        async with pool.connection() as connection:
             prompts = await list_prompts(connection, number, after=after, limit=_PAGE_ROWS)
         if not prompts:
             return withdrawn
         for prompt in prompts:
             if prompt.withdrawn_at is None:
-                await withdraw(pool, blobs, name, prompt.name, reason=_REASON, actor=_ACTOR)
+                await withdraw(pool, blobs, name, prompt.prompt, reason=_REASON, actor=_ACTOR)
                 withdrawn += 1
-        after = prompts[-1].prompt
+        after = prompts[-1].number

@@ -18,18 +18,18 @@ from tiltyard.arena.accounts import GateResult, new_session_number, validate_rea
 from tiltyard.arena.content.arenas import (
     Arena,
     connect_to_arena,
+    find_arena,
     find_arenas,
-    read_arena,
     read_log_head,
 )
-from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, find_statement
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, run_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.arena.processes.shared_limits import delete_network_keys
 from tiltyard.arena.voting.sent_responses import delete_old_sent
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Conflict, NotFound, TiltyardError
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import ErasedVotes
 
@@ -76,27 +76,24 @@ class HeldOfVoter:
 async def read_held_summary(pool: ConnectionPool, session: int) -> HeldOfVoter:
     """What is held of a person: outside the arenas, and how much in each."""
     arenas = await find_arenas_of_voter(pool, session)
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read what is held of a voter"):
-            held = [await _held_in(connection, arena, session) for arena in arenas]
-            return HeldOfVoter(session, await _account(connection, session), held)
+    async with pool.connection() as connection:
+        held = [await _held_in(connection, arena, session) for arena in arenas]
+        return HeldOfVoter(session, await _account(connection, session), held)
 
 
 async def read_held_in_arena(pool: ConnectionPool, arena: Arena, session: int) -> HeldInArena:
     """How much one arena holds of a person; `NotFound` if it is nothing."""
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read what is held of a voter"):
-            await require_voter(connection, arena, session)
-            return await _held_in(connection, arena, session)
+    async with pool.connection() as connection:
+        await require_voter(connection, arena, session)
+        return await _held_in(connection, arena, session)
 
 
 async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object]:
     """Everything that is held of a person, as plain values."""
     arenas = await find_arenas_of_voter(pool, session)
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("read what is held of a voter"):
-            account = await _account(connection, session)
-            held = [await _arena_data(connection, arena, session) for arena in arenas]
+    async with pool.connection() as connection:
+        account = await _account(connection, session)
+        held = [await _arena_data(connection, arena, session) for arena in arenas]
     return {
         "session": str(session),
         "account": {
@@ -261,19 +258,18 @@ async def erase_voter(
 async def find_arenas_of_voter(pool: ConnectionPool, session: int) -> list[Arena]:
     """The arenas that have something of a person, those that were deleted lately as well."""
     numbers = [arena for arena, _ in await _find_arenas(pool, [session])]
-    async with connect_from_pool(pool) as connection:
+    async with pool.connection() as connection:
         return sorted(await find_arenas(connection, numbers), key=lambda one: one.arena)
 
 
 async def _find_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> list[tuple[int, int]]:
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("look for a voter"):
-            buckets = await fetch_rows(connection, "raters_buckets", {})
-            found: list[tuple[int, int]] = []
-            for (bucket,) in sorted(buckets):
-                values = {"bucket": bucket, "sessions": sessions}
-                rows = await connection.execute(bucket_statement("erasure_arenas", bucket), values)
-                found += [(int(arena), int(session)) for arena, session in await rows.fetchall()]
+    async with pool.connection() as connection:
+        buckets = await fetch_rows(connection, "raters_buckets", {})
+        found: list[tuple[int, int]] = []
+        for (bucket,) in sorted(buckets):
+            values = {"bucket": bucket, "sessions": sessions}
+            rows = await connection.execute(bucket_statement("erasure_arenas", bucket), values)
+            found += [(int(arena), int(session)) for arena, session in await rows.fetchall()]
     return found
 
 
@@ -288,7 +284,7 @@ async def erase_session(
     if the arena has nothing of the person.
     """
     validate_reason(reason)
-    found = await read_arena(pool, arena)
+    found = await find_arena(pool, arena)
     erased = await _erase_in_arena(pool, found, _Erasure([session], reason, actor))
     await _erase_accounts_without_arenas(pool, [session])
     return erased
@@ -308,9 +304,7 @@ async def erase_absent_voters(pool: ConnectionPool, moment: datetime) -> int:
 
     One arena that cannot be changed at present does not keep the others from it.
     """
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("look for absent voters"):
-            arenas = await fetch_rows(connection, "erasure_keeping", {})
+    arenas = await fetch_rows(pool, "erasure_keeping", {})
     count, failure = 0, None
     for number, days, after in arenas:
         try:
@@ -326,11 +320,10 @@ async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days
     count, reason = 0, f"voters are kept for {days} days"
     values = {"arena": arena, "absent_since": moment - timedelta(days=days), "limit": _ABSENT_VOTERS_LIMIT}
     for _ in range(_ABSENT_BATCH_LIMIT):
-        async with connect_from_pool(pool) as connection:
-            with translate_errors("look for absent voters"):
-                (found,) = await find_arenas(connection, [arena])
-                head = await read_log_head(connection, arena)
-                absent = await fetch_rows(connection, "erasure_absent", values | {"after": after})
+        async with pool.connection() as connection:
+            (found,) = await find_arenas(connection, [arena])
+            head = await read_log_head(connection, arena)
+            absent = await fetch_rows(connection, "erasure_absent", values | {"after": after})
         total = accumulate(events for _, _, events in absent)
         taken = [row for row, events in zip(absent, total, strict=True) if events <= _ABSENT_EVENTS_LIMIT]
         taken = taken or absent[:1]
@@ -339,9 +332,7 @@ async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days
         sessions, after = [int(session) for session, _, _ in taken], taken[-1][1]
         erasure = _Erasure(sessions, reason, "retention", "anonymous", absent_at=head, forgotten_upto=after)
         await _erase_in_arena(pool, found, erasure)
-        async with connect_from_pool(pool) as connection:
-            with translate_errors("look for absent voters"):
-                rows = await fetch_rows(connection, "erasure_revoked", {"sessions": sessions})
+        rows = await fetch_rows(pool, "erasure_revoked", {"sessions": sessions})
         # Whoever stays away long enough must not come back by it.
         revoked = {session for (session,) in rows}
         await _erase_accounts_without_arenas(pool, [one for one in sessions if one not in revoked])
@@ -355,17 +346,15 @@ async def _erase_accounts_without_arenas(pool: ConnectionPool, sessions: Sequenc
 
 
 async def _erase_accounts(pool: ConnectionPool, sessions: Sequence[int]) -> None:
-    async with connect_from_pool(pool) as connection, connection.transaction():
-        with translate_errors("erase a voter"):
-            for name in ("erasure_audit", "erasure_person", "erasure_sessions"):
-                await connection.execute(statement(name), {"sessions": sessions})
+    async with pool.connection() as connection, connection.transaction():
+        for name in ("erasure_audit", "erasure_person", "erasure_sessions"):
+            await connection.execute(statement(name), {"sessions": sessions})
 
 
 async def _erase_in_arena(pool: ConnectionPool, arena: Arena, erasure: _Erasure) -> ErasedTexts:
-    async with connect_from_pool(pool) as connection:
-        with translate_errors("erase a voter"):
-            await _follow(connection, arena.arena, erasure)
-            await connection.execute(statement("log_begin"))
+    async with pool.connection() as connection:
+        await _follow(connection, arena.arena, erasure)
+        await connection.execute(statement("log_begin"))
         async with append_batch(connection, arena.arena) as batch:
             await _require_one_copy(connection, arena)
             if erasure.absent_at is None:
@@ -391,15 +380,13 @@ async def _erase_in_arena(pool: ConnectionPool, arena: Arena, erasure: _Erasure)
 async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, actor: str) -> ErasedTexts:
     """Erase the texts of everybody who ever voted in the arena. Votes and numbers stay."""
     validate_reason(reason)
-    async with connect_to_arena(pool, arena) as (connection, found):
-        with translate_errors("erase texts"):
-            async with connection.transaction():
-                await _require_one_copy(connection, found)
-                detail = {"reason": reason, "texts": ["all", None]}
-                await permit_rewriting(connection, found.arena, actor, "erase texts", detail)
-                values = {"arena": found.arena, "sessions": None}
-                texts = await _erase_texts(connection, values)
-                return replace(texts, details=await _count(connection, "erasure_details", values))
+    async with connect_to_arena(pool, arena) as (connection, found), connection.transaction():
+        await _require_one_copy(connection, found)
+        detail = {"reason": reason, "texts": ["all", None]}
+        await permit_rewriting(connection, found.arena, actor, "erase texts", detail)
+        values = {"arena": found.arena, "sessions": None}
+        texts = await _erase_texts(connection, values)
+        return replace(texts, details=await _count(connection, "erasure_details", values))
 
 
 async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTexts:
@@ -420,13 +407,13 @@ async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTe
         if votes == "removed":
             texts = replace(texts, votes=await _count(connection, "erasure_votes", values))
             for name in ("erasure_remove_endings", "erasure_remove_events"):
-                await connection.execute(await find_statement(connection, name, values), values)
+                await run_statement(connection, name, values)
         named = values | {"positions": erasure.named}
-        await connection.execute(await find_statement(connection, "erasure_rename_named", named), named)
+        await run_statement(connection, "erasure_rename_named", named)
         await connection.execute(statement("checkpoints_forget"), values | {"generation": _GENERATION_LIMIT})
         await connection.execute(statement("erasure_report_sums"), values)
     for name in _RENAMES:
-        await connection.execute(await find_statement(connection, name, values), values)
+        await run_statement(connection, name, values)
     return texts
 
 
@@ -485,12 +472,11 @@ _NETWORK_DURATION = timedelta(days=30)
 
 async def delete_old_texts(pool: ConnectionPool, moment: datetime) -> int:
     """Delete the texts that are older than their arenas keep them; return the number of turns."""
-    async with connect_from_pool(pool) as connection, connection.transaction():
-        with translate_errors("delete old texts"):
-            await connection.execute(statement("retention_remarks"), {"moment": moment})
-            await connection.execute(statement("retention_notes"), {"moment": moment})
-            found = await fetch_rows(connection, "retention_delete", {"moment": moment})
-            arenas = [int(arena) for (arena,) in found]
+    async with pool.connection() as connection, connection.transaction():
+        await connection.execute(statement("retention_remarks"), {"moment": moment})
+        await connection.execute(statement("retention_notes"), {"moment": moment})
+        found = await fetch_rows(connection, "retention_delete", {"moment": moment})
+        arenas = [int(arena) for (arena,) in found]
         for arena in sorted(set(arenas)):
             await forget_unwritten_prompts(connection, arena)
     return len(arenas)
@@ -500,16 +486,14 @@ async def delete_old_accounts(pool: ConnectionPool, moment: datetime) -> None:
     """Delete the accounts of earlier days, which are hashes of networks and invitations, and the keys of these hashes;
     from which networks sessions of the month before came; and which responses were sent days ago."""
     before = (moment - _ACCOUNT_DURATION).astimezone(UTC).date()
-    async with connect_from_pool(pool) as connection, connection.transaction():
-        with translate_errors("delete hashes of addresses"):
-            await connection.execute(statement("retention_networks"), {"until": moment - _NETWORK_DURATION})
-            for name in ("retention_payers", "retention_spending"):
-                await connection.execute(statement(name), {"before": before})
+    async with pool.connection() as connection, connection.transaction():
+        await connection.execute(statement("retention_networks"), {"until": moment - _NETWORK_DURATION})
+        for name in ("retention_payers", "retention_spending"):
+            await connection.execute(statement(name), {"before": before})
         await delete_network_keys(connection, before)
         await delete_old_sent(connection)
 
 
 async def forget_unwritten_prompts(connection: Connection, arena: int) -> None:
     """Delete the hashes of prompts whose texts are deleted everywhere. Their numbers stay: votes have them."""
-    with translate_errors("delete hashes of prompts"):
-        await connection.execute(statement("retention_forget"), {"arena": arena})
+    await connection.execute(statement("retention_forget"), {"arena": arena})

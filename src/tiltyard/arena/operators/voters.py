@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -36,7 +35,7 @@ from tiltyard.core.integrity.voter_tests import (
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 
 _MICROSECONDS = 1e6
 
@@ -65,8 +64,6 @@ class VoterCounts:
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
-    """One vote, with names."""
-
     position: int
     at: datetime
     served_at: datetime
@@ -121,12 +118,12 @@ async def list_voters(
 ) -> list[VoterCounts]:
     """A page of sessions, ordered by votes; or one session, with a row for each source."""
     values = {"arena": arena, "timezone": timezone, "session": session, "limit": limit, "offset": offset}
-    return [VoterCounts(*row) for row in await _rows(connection, "voters_list", values)]
+    return [VoterCounts(*row) for row in await fetch_rows(connection, "voters_list", values)]
 
 
 async def read_latest_matchups(connection: Connection, arena: int, *, after: int) -> LatestMatchups:
     """Matchups of people that ended after a position, without excluded votes."""
-    rows = await _rows(connection, "voters_latest", {"arena": arena, "after": after})
+    rows = await fetch_rows(connection, "voters_latest", {"arena": arena, "after": after})
     session, a, b, kind, hasty, counts, served, ended = np.array(rows, dtype=np.int64).reshape(-1, 8).T
     voted = kind >= 0
     score = np.where(voted & (counts > 0), Scoring().by_kind()[np.maximum(kind, 0)], np.nan)
@@ -141,13 +138,8 @@ async def read_remarks(
     connection: Connection, arena: int, *, limit: int = 50, offset: int = 0
 ) -> list[VoteRemark]:
     """Voters' remarks on votes that were not undone, newest first."""
-    rows = await _rows(connection, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
+    rows = await fetch_rows(connection, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
     return [VoteRemark(*row) for row in rows]
-
-
-async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
-    with translate_errors("read what is known of voters"):
-        return await fetch_rows(connection, named, values)
 
 
 #: The last positions of the log whose matchups are tested.
@@ -187,7 +179,7 @@ class FlaggedGroup:
 
 async def list_flagged_groups(pool: ConnectionPool, arena: Arena) -> list[FlaggedGroup]:
     """Groups of sessions among the latest matchups: those that act together first, then by test."""
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+    async with pool.connection() as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         head = await read_log_head(connection, arena.arena)
         latest = await read_latest_matchups(connection, arena.arena, after=head - _TESTED_POSITIONS)
         names = (await read_roster(connection, arena.arena)).models
@@ -274,7 +266,7 @@ async def list_voter_page(
     pool: ConnectionPool, arena: Arena, *, page: int = 0, size: int = 50
 ) -> tuple[list[VoterCounts], bool]:
     """A page of sessions, ordered by votes, and whether there are more."""
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+    async with pool.connection() as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         found = await list_voters(
             connection, arena.arena, arena.settings.timezone, limit=size + 1, offset=page * size
         )
@@ -285,13 +277,13 @@ async def voter_record(
     pool: ConnectionPool, arena: Arena, session: int, *, before: int | None = None, size: int = 50
 ) -> VoterRecord:
     """The record of a session; `NotFound` if it has no votes in this arena."""
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+    async with pool.connection() as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         counted = await list_voters(connection, arena.arena, arena.settings.timezone, session=session)
         if not counted:
             raise NotFound(f"session {session} has no votes in this arena; see the list of voters")
         first = 2**63 - 1 if before is None else before
         values = {"arena": arena.arena, "session": session, "before": first, "limit": size + 1}
-        votes = [CastVote(*row) for row in await _rows(connection, "voters_votes", values)]
+        votes = [CastVote(*row) for row in await fetch_rows(connection, "voters_votes", values)]
         source = max(counted, key=lambda one: one.votes).source
         upto = await read_log_head(connection, arena.arena)
         own = VoteSelection(sessions=[session])

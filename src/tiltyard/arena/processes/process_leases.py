@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.errors import TiltyardError
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connections import ConnectionPool, translate_errors
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.postgres.statements import statement
 
 _LOG = logging.getLogger(__name__)
@@ -97,8 +97,7 @@ class ProcessLease:
         await cancel_and_wait(self._task)
         with contextlib.suppress(TiltyardError):
             async with self._pool.connection() as connection:
-                with translate_errors("end a process's lease"):
-                    await connection.execute(statement("processes_remove"), self._values)
+                await connection.execute(statement("processes_remove"), self._values)
 
     async def _keep_renewing(self) -> None:
         pause = RENEWAL_SECONDS
@@ -114,9 +113,8 @@ class ProcessLease:
 
     async def _renew(self) -> None:
         async with self._pool.connection() as connection:
-            with translate_errors("renew a process's lease"):
-                found = await connection.execute(statement("processes_renew"), self._values)
-                changed = self.ring.update(process for (process,) in await found.fetchall())
+            found = await connection.execute(statement("processes_renew"), self._values)
+            changed = self.ring.update(process for (process,) in await found.fetchall())
         if changed:
             self._on_change()
 

@@ -32,7 +32,7 @@ from tiltyard.errors import Busy
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.foundation.telemetry import LIMIT_LEASES, LIMITED
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 
 _LOG = logging.getLogger(__name__)
@@ -122,7 +122,6 @@ class SharedLimits:
         return len(self._buckets)
 
     async def stop(self) -> None:
-        """Stop leasing."""
         await cancel_and_wait(self._task)
 
     def take(self, limit: SharedLimit, key: int | str) -> bool:
@@ -245,7 +244,7 @@ class SharedLimits:
             "spent": [lease.spent for lease in leases],
             "blocks": [float(lease.block) for lease in leases],
         }
-        async with connect_from_pool(self._pool) as connection:
+        async with self._pool.connection() as connection:
             rows = await (await connection.execute(statement("limits_lease"), values)).fetchall()
             if self._clock() - self._purged_at > _PURGE_SECONDS:
                 self._purged_at = self._clock()
@@ -273,12 +272,11 @@ class NetworkKeys:
 
 async def delete_network_keys(connection: Connection, before: date) -> None:
     """Delete the keys of the days before one."""
-    with translate_errors("delete keys of addresses"):
-        await connection.execute(statement("network_keys_delete"), {"before": before})
+    await connection.execute(statement("network_keys_delete"), {"before": before})
 
 
 async def _read(pool: ConnectionPool, day: date) -> bytes:
-    async with connect_from_pool(pool, "read the key of a day") as connection:
+    async with pool.connection() as connection:
         values = {"day": day, "key": secrets.token_bytes(_KEY_BYTES)}
         await connection.execute(statement("network_keys_make"), values)
         row = await (await connection.execute(statement("network_keys_find"), {"day": day})).fetchone()

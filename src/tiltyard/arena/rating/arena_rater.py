@@ -133,7 +133,6 @@ class ArenaRater:
         return max(min(due) - self._clock(), 0.0) if due else None
 
     def following(self, source: int) -> ArenaFold:
-        """The fold of one source."""
         return self._progress.followings[source]
 
     def step(self) -> bool:

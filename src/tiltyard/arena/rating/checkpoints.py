@@ -78,7 +78,7 @@ async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCh
     boards that are shown until then.
     """
     values = {"arena": arena, "version": STATE_VERSION}
-    row = await fetch_row(connection, "checkpoints_newest", values, "read a checkpoint")
+    row = await fetch_row(connection, "checkpoints_newest", values)
     return None if row is None else _checkpoint(row)
 
 

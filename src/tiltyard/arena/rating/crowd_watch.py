@@ -42,6 +42,7 @@ from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
+from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
@@ -175,7 +176,6 @@ _VOTE = np.dtype(
 )
 
 Array = npt.NDArray[Any]
-Ints = npt.NDArray[np.int64]
 Votes = npt.NDArray[np.void]
 
 
@@ -376,9 +376,7 @@ class RatedPlace:
 
 async def read_grouped_votes(connection: AsyncConnection, arena: int) -> tuple[int, LatestVotes] | None:
     """The latest votes of an arena with their groups, as stored, and up to which position; ``None`` if there are none."""
-    row = await fetch_row(
-        connection, "crowd_watches_find", {"arena": arena}, "read the watch of an arena's crowd"
-    )
+    row = await fetch_row(connection, "crowd_watches_find", {"arena": arena})
     if row is None or row[2] != WATCH_VERSION:
         return None
     votes = await asyncio.to_thread(lambda: CrowdWatch.restore(bytes(row[3])).latest_votes())

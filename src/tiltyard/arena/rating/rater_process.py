@@ -24,6 +24,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
+from tiltyard.arena.log.buckets import fetch_row_sync
 from tiltyard.arena.log.crowd_changes import append_change
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.processes.process_leases import (
@@ -77,8 +78,7 @@ class Leadership:
         """Try to lead an arena; return the term, or ``None`` while another process leads it."""
         if arena not in self.terms:
             values = {"arena": arena, "leader": self.name, "process": self.ring.own}
-            with translate_errors("lead an arena"):
-                row = self.connection.execute(statement("leading_term"), values).fetchone()
+            row = fetch_row_sync(self.connection, "leading_term", values, "lead an arena")
             if row is None:
                 return None
             self.terms[arena] = int(row[0])
@@ -99,7 +99,6 @@ class Leadership:
         return self.ring.update(self._others)
 
     def resign(self, arena: int) -> None:
-        """Release the leadership of an arena."""
         term = self.terms.pop(arena, None)
         if term is not None:
             with translate_errors("resign the lead of an arena"):

@@ -10,7 +10,7 @@ from typing import Any
 from psycopg import Connection
 
 from tiltyard.arena.boards.snapshots import Snapshot, add_snapshot, notify_snapshot
-from tiltyard.arena.log.buckets import fetch_row_sync, fetch_rows_sync, find_statement_sync
+from tiltyard.arena.log.buckets import fetch_row_sync, fetch_rows_sync
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, add_checkpoint
 from tiltyard.errors import Deposed, StoreFault
@@ -24,8 +24,6 @@ Serials = tuple[set[int], ...]
 
 @dataclass(frozen=True, slots=True)
 class RatedArena:
-    """An arena and its settings, for its rater."""
-
     arena: int
     name: str
     settings: ArenaSettings
@@ -60,7 +58,6 @@ class OpenAtPosition:
 
 
 def read_rated_arenas(connection: Connection, numbers: Iterable[int]) -> list[RatedArena]:
-    """Read the arenas with these numbers."""
     rows = fetch_rows_sync(connection, "raters_arenas", {"arenas": sorted(numbers)}, "read the arenas")
     return [RatedArena(arena, name, ArenaSettings.kept(settings)) for arena, name, settings in rows]
 
@@ -79,7 +76,6 @@ def find_unrated(connection: Connection) -> set[int]:
 
 
 def read_rater_progress(connection: Connection, arena: int) -> RaterProgress:
-    """Read the progress of an arena's rater."""
     return RaterProgress(*_one(connection, "read how far an arena is rated", "raters_find", arena=arena))
 
 
@@ -89,7 +85,6 @@ def log_head(connection: Connection, arena: int) -> int:
 
 
 def event_time(connection: Connection, arena: int, position: int) -> datetime:
-    """The time of an event."""
     found = _one(connection, "read an arena's log", "raters_time", arena=arena, position=position)
     at: datetime = found[0]
     return at
@@ -132,9 +127,8 @@ def claim_horizon(connection: Connection, arena: int, term: int, horizon: int) -
 def read_undone_votes(connection: Connection, arena: int, after: int, upto: int) -> set[int]:
     """Positions of the votes that were undone by events after ``after``, up to ``upto``."""
     values = {"arena": arena, "after": after, "upto": upto}
-    with translate_errors("read an arena's log"):
-        text = find_statement_sync(connection, "raters_undone", values)
-        return {position for (position,) in connection.execute(text, values).fetchall()}
+    rows = fetch_rows_sync(connection, "raters_undone", values, "read an arena's log")
+    return {position for (position,) in rows}
 
 
 def commit_rated(
@@ -207,8 +201,7 @@ def find_erased_from(connection: Connection, arena: int, exclusion: int) -> int 
 
 
 def _one(connection: Connection, doing: str, name: str, **values: Any) -> Sequence[Any]:
-    with translate_errors(doing):
-        row = connection.execute(find_statement_sync(connection, name, values), values).fetchone()
+    row: Sequence[Any] | None = fetch_row_sync(connection, name, values, doing)
     if row is None:
         raise StoreFault(
             f"cannot {doing}: arena {values['arena']} has no such row; it was removed or is damaged"

@@ -23,7 +23,6 @@ from itertools import chain, islice, takewhile
 from uuid import UUID
 
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.arena.log.event_details import erased_serials, undo_detail
 from tiltyard.arena.log.event_log import (
@@ -45,6 +44,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.errors import NoMatchup
+from tiltyard.foundation.arrays import Ints
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES, ArenaSettings
 
 #: Why a panel's matchups were chosen.
@@ -127,8 +127,6 @@ class RaterLists:
 def _item_of(one: OpenMatchup) -> PanelItem:
     return PanelItem(one.prompt, *sorted((one.a, one.b)))
 
-
-Ints = npt.NDArray[np.int64]
 
 _RESPONSES = (LogKind.RESPOND, LogKind.WITHDRAW)
 

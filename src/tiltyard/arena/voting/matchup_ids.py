@@ -15,7 +15,7 @@ from uuid import UUID
 from tiltyard.arena.content.arenas import find_arena_by_number
 from tiltyard.arena.log.event_log import matchup_not_found_error
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool
 
 _SHARD_BYTES, _ARENA_BYTES, _RANDOM_BYTES, _SIGNATURE_BYTES = 2, 4, 10, 10
 _REST_CHARACTERS = 32
@@ -86,7 +86,7 @@ class MatchupArenas:
         """
         name = self._names.get(number)
         if name is None:
-            async with connect_from_pool(self._pool) as connection:
+            async with self._pool.connection() as connection:
                 found = await find_arena_by_number(connection, number)
             if found is None:
                 raise matchup_not_found_error()

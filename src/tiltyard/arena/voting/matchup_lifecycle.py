@@ -384,7 +384,6 @@ def to_offered_matchup(one: OpenMatchup, arena: str, *, new: bool = False) -> Of
 
 
 def matchup_expired_error() -> Expired:
-    """The error for a matchup that has expired."""
     return Expired("this matchup has expired; request another one")
 
 

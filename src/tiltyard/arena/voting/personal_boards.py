@@ -61,7 +61,7 @@ class OwnVote:
 async def read_own_totals(connection: Connection, arena: int, source: int, session: int) -> OwnTotals:
     """Count votes with revealed names, votes without, and skipped matchups."""
     values = _values(arena, source, session)
-    row = await fetch_row(connection, "own_votes_totals", values, "count a voter's votes")
+    row = await fetch_row(connection, "own_votes_totals", values)
     assert row is not None
     return OwnTotals(*row)
 
@@ -71,7 +71,7 @@ async def read_own_counts(
 ) -> list[tuple[int, int, int, int, int, int]]:
     """Rated votes with revealed names, as rows of left model, right model, prompt, free prompt, outcome and count."""
     values = _values(arena, source, session)
-    return await fetch_rows(connection, "own_votes_counts", values, "count a voter's votes")
+    return await fetch_rows(connection, "own_votes_counts", values)
 
 
 async def read_own_recent(
@@ -79,7 +79,7 @@ async def read_own_recent(
 ) -> list[OwnVote]:
     """The last votes with revealed names, newest first; with ``latest``, only those of the last reveal."""
     values = _values(arena, source, session) | {"limit": limit, "latest": latest}
-    rows = await fetch_rows(connection, "own_votes_recent", values, "read a voter's votes")
+    rows = await fetch_rows(connection, "own_votes_recent", values)
     return [OwnVote(*row) for row in rows]
 
 
@@ -148,7 +148,6 @@ class PersonalBoards:
         self._making = asyncio.Lock()
 
     async def of(self, arena: Arena, voter: Voter) -> PersonalBoard:
-        """The personal board of a voter in an arena."""
         who = (arena.arena, voter.source, voter.session)
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             totals = await read_own_totals(connection, *who)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from psycopg import AsyncConnection
-
-from tiltyard.arena.log.buckets import fetch_row, find_statement
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.arena.log.buckets import fetch_row, run_statement
+from tiltyard.postgres.connections import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +31,28 @@ class Remark:
 
 
 async def keep_remark(
-    connection: AsyncConnection, author: RemarkAuthor, matchup: UUID, remark: Remark, *, within: float
+    database: Database, author: RemarkAuthor, matchup: UUID, remark: Remark, *, within: float
 ) -> bool:
     """Save a voter's remark, replacing an earlier one; return whether it was saved.
 
     It is not saved if the voter has no vote on the matchup, the names are revealed, or the vote is more than
     ``within`` seconds old.
     """
-    with translate_errors("keep a remark"):
-        values = author.values() | {"matchup": matchup, "tags": list(remark.tags), "comment": remark.comment}
-        values["within"] = within
-        done = await connection.execute(await find_statement(connection, "remarks_keep", values), values)
-    return done.rowcount == 1
+    values = author.values() | {"matchup": matchup, "tags": list(remark.tags), "comment": remark.comment}
+    values["within"] = within
+    return await run_statement(database, "remarks_keep", values) == 1
 
 
-async def find_remark(connection: AsyncConnection, author: RemarkAuthor, matchup: UUID) -> Remark:
+async def find_remark(database: Database, author: RemarkAuthor, matchup: UUID) -> Remark:
     """A voter's remark on a matchup; an empty one if there is none."""
     values = author.values() | {"matchup": matchup}
-    row = await fetch_row(connection, "remarks_find", values, "read a remark")
+    row = await fetch_row(database, "remarks_find", values)
     return Remark() if row is None else Remark(tuple(row[0]), row[1])
 
 
-async def count_final_votes(connection: AsyncConnection, author: RemarkAuthor, final: datetime) -> int:
+async def count_final_votes(database: Database, author: RemarkAuthor, final: datetime) -> int:
     """The number of a voter's final votes: names revealed, or cast up to ``final``."""
     values = author.values() | {"final": final}
-    row = await fetch_row(connection, "remarks_final_votes", values, "count a voter's votes")
+    row = await fetch_row(database, "remarks_final_votes", values)
     assert row is not None
     return int(row[0])

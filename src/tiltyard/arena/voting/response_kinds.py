@@ -9,7 +9,6 @@ from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import find_matchup, matchup_not_found_error
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
@@ -42,30 +41,27 @@ class ResponseKinds:
         self, arena: int, matchup: UUID, source: int, session: int, reason: str, note: str | None
     ) -> None:
         """Save a voter's complaint about one of their own matchups, open or ended."""
-        with translate_errors("keep a report"):
-            async with self._pool.connection() as connection:
-                found = await find_matchup(connection, arena, matchup)
-                if found is None or (found.source, found.session) != (source, session):
-                    raise matchup_not_found_error()
-                values = {
-                    "arena": arena,
-                    "source": source,
-                    "serial": found.serial,
-                    "session": session,
-                    "reason": reason,
-                    "note": note,
-                }
-                await connection.execute(statement("stage_complain"), values)
+        async with self._pool.connection() as connection:
+            found = await find_matchup(connection, arena, matchup)
+            if found is None or (found.source, found.session) != (source, session):
+                raise matchup_not_found_error()
+            values = {
+                "arena": arena,
+                "source": source,
+                "serial": found.serial,
+                "session": session,
+                "reason": reason,
+                "note": note,
+            }
+            await connection.execute(statement("stage_complain"), values)
 
     def _known_kinds(self, responses: tuple[int, ...]) -> list[str]:
         found = (self._kinds.get(response) for response in responses)
         return [kind for kind in found if kind is not None]
 
     async def _read_kinds(self, responses: tuple[int, ...]) -> None:
-        with translate_errors("read what responses are"):
-            async with self._pool.connection() as connection:
-                first = sorted({response // _READ_AHEAD_ROWS * _READ_AHEAD_ROWS for response in responses})
-                values = {"first": first, "size": _READ_AHEAD_ROWS}
-                rows = await fetch_rows(connection, "stage_kinds", values)
+        first = sorted({response // _READ_AHEAD_ROWS * _READ_AHEAD_ROWS for response in responses})
+        values = {"first": first, "size": _READ_AHEAD_ROWS}
+        rows = await fetch_rows(self._pool, "stage_kinds", values)
         for response, kind in rows:
             self._kinds.put(int(response), str(kind))

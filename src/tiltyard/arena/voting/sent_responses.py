@@ -20,7 +20,6 @@ from tiltyard.core.policy.state.vote_marks import Look
 from tiltyard.postgres.connections import (
     Connection,
     ConnectionPool,
-    translate_errors,
 )
 from tiltyard.postgres.statements import statement
 
@@ -73,8 +72,7 @@ async def note_sent(pool: ConnectionPool, matchup: UUID, side: int, characters: 
     """Note that the bytes of a side (0 or 1) are sent to its voter. The first time counts."""
     values = {"matchup": matchup, "side": side, "characters": characters}
     async with pool.voting_connection() as connection:
-        with translate_errors("note that a response was sent"):
-            await connection.execute(statement("sent_add"), values)
+        await connection.execute(statement("sent_add"), values)
 
 
 async def complete_sent(pool: ConnectionPool, matchup: UUID, proved: SentSides) -> SentSides:
@@ -82,17 +80,14 @@ async def complete_sent(pool: ConnectionPool, matchup: UUID, proved: SentSides) 
     if None not in proved:
         return proved
     async with pool.voting_connection() as connection:
-        found = await fetch_rows(
-            connection, "sent_find", {"matchup": matchup}, "read which responses were sent"
-        )
+        found = await fetch_rows(connection, "sent_find", {"matchup": matchup})
         rows = {side: SentResponse(at, characters) for side, at, characters in found}
     return proved[0] or rows.get(0), proved[1] or rows.get(1)
 
 
 async def delete_old_sent(connection: Connection) -> None:
     """Delete what is known of matchups that can no longer be open."""
-    with translate_errors("delete which responses were sent"):
-        await connection.execute(statement("sent_delete"))
+    await connection.execute(statement("sent_delete"))
 
 
 def look_mark(one: OpenMatchup, sent: SentSides, at: datetime, detail: VoteDetail | None) -> int:

@@ -71,8 +71,6 @@ class OfferedMatchup:
 
 
 class SentVote(NamedTuple):
-    """A vote as it was sent."""
-
     matchup: UUID
     kind: Kind
     #: The ballot number that the voter saw, so that a vote sent before an undo and received after it is rejected.

@@ -26,10 +26,11 @@ from tiltyard.arena.log.event_log import (
     LogBatch,
     LogKind,
     MatchupRecord,
+    find_matchup,
     matchup_not_found_error,
 )
 from tiltyard.arena.log.log_connection import LogConnection
-from tiltyard.arena.log.rosters import Ints
+from tiltyard.arena.log.rosters import read_judgeable
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.arena_state import ArenaState
@@ -71,6 +72,7 @@ from tiltyard.arena.voting.voter_requests import (
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Crowded, StoreFault
+from tiltyard.foundation.arrays import Ints
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.foundation.telemetry import BATCH_REQUESTS, BATCH_SECONDS, describe_span, span
@@ -376,9 +378,9 @@ class VotingQueue:
 
     async def remark(self, voter: Voter, matchup: UUID, tags: Sequence[str], comment: str | None) -> None:
         """Save the reason for a vote, after the vote and before the names are revealed; replaces an earlier one."""
-        async with self._lookup, self._reading.connected() as connection:
+        async with self._lookup:
             kept = await keep_remark(
-                connection,
+                self._reading,
                 self._author(voter),
                 matchup,
                 Remark(tuple(tags), comment),
@@ -392,14 +394,14 @@ class VotingQueue:
 
     async def remarked(self, voter: Voter, matchup: UUID) -> Remark:
         """This voter's remark on one of their votes; empty if there is none."""
-        async with self._lookup, self._reading.connected() as connection:
-            return await find_remark(connection, self._author(voter), matchup)
+        async with self._lookup:
+            return await find_remark(self._reading, self._author(voter), matchup)
 
     async def final_votes(self, voter: Voter) -> int:
         """The number of this voter's final votes."""
         final = await self.now() - timedelta(seconds=self.settings.undo_seconds)
-        async with self._lookup, self._reading.connected() as connection:
-            return await count_final_votes(connection, self._author(voter), final)
+        async with self._lookup:
+            return await count_final_votes(self._reading, self._author(voter), final)
 
     async def responses_by_prompt(self) -> list[int]:
         """How many enabled models have answered each prompt."""
@@ -585,7 +587,9 @@ class VotingQueue:
         if known is None:
             declared = voter.declared
             async with self._lookup:
-                known = await self._reading.judgeable(declared.languages, declared.categories)
+                known = await read_judgeable(
+                    self._reading, self.arena, declared.languages, declared.categories
+                )
             self._judgeable.put(declared, known)
         return Draw(self._rng, known)
 
@@ -594,7 +598,7 @@ class VotingQueue:
 
     async def _found(self, voter: Voter, matchup: UUID) -> MatchupRecord:
         async with self._lookup:
-            found = await self._reading.find(matchup)
+            found = await find_matchup(self._reading, self.arena, matchup)
             await self._ensure_clock()
         if found is None or (found.source, found.session) != (voter.source, voter.session):
             raise matchup_not_found_error()

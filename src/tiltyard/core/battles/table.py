@@ -218,7 +218,6 @@ class GroupTableBuilder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The groups so far."""
         return tuple(self._builders)
 
     def add(self, batch: BattleBatch, groups: NameColumn) -> None:
@@ -228,7 +227,6 @@ class GroupTableBuilder:
                 self._builders.setdefault(name, TableBuilder(covariates=self._covariates)).add(part)
 
     def tables(self) -> dict[str, Table]:
-        """The tables by group, sorted."""
         return {name: self._builders[name].table() for name in sorted(self._builders)}
 
 

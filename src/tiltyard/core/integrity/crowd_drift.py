@@ -164,7 +164,6 @@ class CrowdDrift:
             )
 
     def watch(self, votes: WatchedVotes) -> None:
-        """Add votes."""
         while len(votes):
             if self.votes % self.settings.start_votes == 0 or not self._starts:
                 self._begin()

@@ -84,8 +84,6 @@ _EXAMPLE_CHARACTERS = 40
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """Which columns of a table are what."""
-
     prompt: str
     #: Whether the prompt's column has conversations.
     chat: bool

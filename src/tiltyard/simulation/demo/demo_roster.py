@@ -49,8 +49,6 @@ _DEMO_SEED = 20_260
 
 
 class AnswerLevel(enum.IntEnum):
-    """The quality of an answer."""
-
     POOR = 0
     FAIR = 1
     GOOD = 2

@@ -200,7 +200,6 @@ def put_context(app: Starlette, context: Context) -> None:
 
 
 def app_context(app: Starlette) -> Context:
-    """The context of an application."""
     context: Context = app.state.context
     return context
 
@@ -211,7 +210,6 @@ def context_of(request: Request) -> Context:
 
 
 def registry_of(request: Request) -> ArenaRegistry:
-    """The arenas of this process."""
     return context_of(request).registry
 
 
@@ -221,5 +219,4 @@ def access_of(request: Request) -> Access:
 
 
 def keys_of(request: Request) -> SecretKeys:
-    """The secret keys of this server."""
     return access_of(request).keys

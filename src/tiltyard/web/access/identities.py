@@ -165,7 +165,6 @@ class GatewayHeaders:
 
     @staticmethod
     def _refuse(reason: str) -> PersonIdentity | None:
-        """Nobody, and counted."""
         REFUSED_IDENTITY_HEADERS.record(1.0, reason)
         return None
 

@@ -87,7 +87,6 @@ Source = Annotated[SourceName, Query(description="Whose votes: people's, or judg
 
 
 def boards_of(request: Request) -> BoardCache:
-    """The boards of this process."""
     return registry_of(request).boards
 
 
@@ -97,7 +96,6 @@ def personal_boards_of(request: Request) -> PersonalBoards:
 
 
 def source_number(source: SourceName) -> int:
-    """The number of a source."""
     return SOURCES.index(source)
 
 

@@ -109,7 +109,6 @@ def _metric(instrument: Instrument, registry: CollectorRegistry) -> _Series:
 
 
 def metrics_of(context: Context) -> ProcessMetrics:
-    """The metrics of the process with this context."""
     return context.shared(ProcessMetrics, ProcessMetrics)
 
 

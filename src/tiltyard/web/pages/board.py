@@ -83,7 +83,6 @@ async def _sent(request: Request, arena: Arena, material: BoardPageData) -> Resp
 
 
 def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> str:
-    """Render the page."""
     query, first = material.query, material.first
     cross = (first.filtered or first.document).cross_check
     path = paths.board(material.arena.name)
@@ -286,7 +285,7 @@ def _json(
         "arena": material.arena.name,
         "asked": query.values(),
         "snapshots": [board.snapshot.sha256 for board in material.boards],
-        "citable": [None if board.citable is None else board.citable.sha256 for board in material.boards],
+        "citable": [None if board.citable is None else board.citable.snapshot for board in material.boards],
         "order": (first.filtered or first.document).order,
         "settled": [None if view.claim is None else view.claim.to_dict() for view in views],
         "columns": list(columns),

@@ -14,14 +14,14 @@ from fastapi import Request
 from fastapi.responses import Response
 from markupsafe import Markup
 
-from tiltyard.arena.boards.archive import read_amendments, read_citable
 from tiltyard.arena.boards.battle_effects import EffectsDocument
 from tiltyard.arena.boards.snapshots import (
     UNCITABLE_SNAPSHOT_LIFETIME,
     Snapshot,
-    SnapshotSummary,
     VoteAmendments,
     board_of,
+    citable_snapshot,
+    read_vote_amendments,
 )
 from tiltyard.arena.content.arenas import Arena, read_prompt_filters
 from tiltyard.arena.content.model_details import ArenaModelDetails, read_model_details
@@ -39,6 +39,7 @@ from tiltyard.web.assets import accepts_gzip
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardView, full_view
 from tiltyard.web.pages.layout import gzip_bytes, localization_of, pages_of, send_page, theme_of
+from tiltyard.wire.arenas import SnapshotInfo
 
 _DETAILS_CACHE_SECONDS = 5.0
 #: So long a page waits for effects that are being computed.
@@ -79,7 +80,7 @@ class Citation:
     """Whether a snapshot can be cited, and which one to cite instead."""
 
     #: The last permanent board of the snapshot's generation, up to it.
-    last_kept: SnapshotSummary | None
+    last_kept: SnapshotInfo | None
     #: Votes that were excluded or restored since; ``None`` if there were none.
     amended: VoteAmendments | None
 
@@ -96,7 +97,7 @@ class SourceBoard:
     citation: Citation
 
     @property
-    def citable(self) -> SnapshotSummary | None:
+    def citable(self) -> SnapshotInfo | None:
         """The board to cite; ``None`` if votes were excluded or restored since, or if there is none yet."""
         return None if self.citation.amended is not None else self.citation.last_kept
 
@@ -104,7 +105,7 @@ class SourceBoard:
     def kept_until(self) -> datetime | None:
         """Until when the snapshot is kept at least; ``None`` if it is permanent."""
         made, kept = self.snapshot.made_at, self.citation.last_kept
-        for_ever = kept is not None and kept.sha256 == self.snapshot.sha256
+        for_ever = kept is not None and kept.snapshot == self.snapshot.sha256
         return None if for_ever or made is None else made + UNCITABLE_SNAPSHOT_LIFETIME
 
 
@@ -123,8 +124,6 @@ class ShownEffects:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoardPageData:
-    """The data of a board page."""
-
     arena: Arena
     query: BoardQuery
     boards: tuple[SourceBoard, ...]
@@ -161,21 +160,19 @@ class BoardPageData:
 
 
 class BoardPageCache:
-    """The caches of one process for board pages."""
-
     def __init__(self) -> None:
         #: Boards that were counted from some votes.
         self.filtered: BoundedCache[Hashable, FilteredBoard] = BoundedCache(24)
         self.facts: BoundedCache[Hashable, SnapshotFacts] = BoundedCache(200)
-        self.last_kept: BoundedCache[Hashable, tuple[SnapshotSummary | None]] = BoundedCache(200)
+        self.last_kept: BoundedCache[Hashable, tuple[SnapshotInfo | None]] = BoundedCache(200)
         self.amended: BoundedCache[Hashable, VoteAmendments] = BoundedCache(200)
         self.views: BoundedCache[Hashable, BoardView] = BoundedCache(24)
         #: Documents that charts are drawn from.
         self.charts: BoundedCache[Hashable, ChartContent] = BoundedCache(48)
         #: Rows as HTML, by board and language; searching and sorting does not change them.
         self.rows: BoundedCache[Hashable, dict[str, Markup]] = BoundedCache(12)
-        #: Responses with their ETag, by everything that they depend on.
-        self.made: BoundedCache[Hashable, tuple[bytes, str]] = BoundedCache(32 * 1024 * 1024)
+        #: Responses with their ETag, by everything that they depend on: pages of boards and models, and pictures.
+        self.made: BoundedCache[Hashable, tuple[bytes, str]] = BoundedCache(96 * 1024 * 1024)
         #: What operators say about models, by arena. Another process may have changed it.
         self.details: BoundedCache[int, ArenaModelDetails] = BoundedCache(200, seconds=_DETAILS_CACHE_SECONDS)
         #: Arena cards of the home page.
@@ -185,7 +182,6 @@ class BoardPageCache:
         self._drawn = SingleFlight()
 
     def view(self, board: SourceBoard) -> BoardView:
-        """All rows of a board."""
         found = self.views.get(board.sha256)
         if found is None:
             found = self.views.put(board.sha256, full_view(board.document, board.filtered))
@@ -222,7 +218,6 @@ class BoardPageCache:
 
 
 def board_page_cache_of(request: Request) -> BoardPageCache:
-    """The board page caches of this process."""
     return context_of(request).shared(BoardPageCache, BoardPageCache)
 
 
@@ -295,7 +290,6 @@ async def _effects(request: Request, arena: Arena) -> ShownEffects | None:
 
 
 async def _judged(request: Request, arena: Arena) -> bool:
-    """Whether judges have voted."""
     try:
         return (await boards_of(request).latest(arena.arena, JUDGE)).votes > 0
     except NotFound:
@@ -337,7 +331,7 @@ async def _citation(request: Request, snapshot: Snapshot) -> Citation:
     kept = board_page_cache_of(request)
     found = kept.last_kept.get(snapshot.sha256)
     if found is None:
-        citable = await read_citable(registry_of(request).pool, snapshot)
+        citable = await citable_snapshot(registry_of(request).pool, snapshot)
         found = kept.last_kept.put(snapshot.sha256, (citable,))
     newest = await boards_of(request).latest(snapshot.arena, snapshot.source)
     if snapshot.generation >= newest.generation:
@@ -345,7 +339,9 @@ async def _citation(request: Request, snapshot: Snapshot) -> Citation:
     key = (snapshot.sha256, newest.generation)
     amended = kept.amended.get(key)
     if amended is None:
-        amended = kept.amended.put(key, await read_amendments(registry_of(request).pool, snapshot, newest))
+        amended = kept.amended.put(
+            key, await read_vote_amendments(registry_of(request).pool, snapshot, newest)
+        )
     return Citation(found[0], amended)
 
 

@@ -138,7 +138,6 @@ class Headline:
 
 
 def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
-    """The headline of a published or filtered board."""
     ranked = [row for row in board.rows if row.rank_low is not None]
     if not board.votes:
         return Headline("no-votes")
@@ -277,7 +276,6 @@ class BoardView:
 
     @property
     def tiers(self) -> int:
-        """The number of tiers."""
         return max((line.tier or 0 for line in self.lines), default=0)
 
     @property

@@ -199,7 +199,6 @@ def _draw(
 async def _content(
     request: Request, arena: Arena, query: BoardQuery, name: str, of: SourceBoard, *, exact: bool
 ) -> ChartContent:
-    """The data that a chart is drawn from."""
     kept, boards, once = board_page_cache_of(request), boards_of(request), of.snapshot if exact else None
     if name == "ratings":
         return kept.chart(("ratings", of.sha256), lambda: _rated(kept.view(of)))

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.boards.snapshots import board_of
-from tiltyard.arena.content.arenas import Arena, read_arenas
+from tiltyard.arena.content.arenas import Arena, list_arenas
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import NotFound
@@ -56,7 +56,7 @@ class ArenaCard:
 @router.get("/", response_class=HTMLResponse)
 async def home(request: Request, actor: CurrentActor) -> HTMLResponse:
     """The arenas that the client may read."""
-    found = await read_arenas(registry_of(request).pool)
+    found = await list_arenas(registry_of(request).pool)
     listed = [arena for arena in found if arena.settings.stage in ("open", "paused")]
     cards = [await _card(request, arena) for arena in listed if await may_read(request, actor, arena)]
     return render_page(request, "home.html", cards=cards)

@@ -90,7 +90,6 @@ class PageTemplates:
 
 
 def pages_of(request: Request) -> PageTemplates:
-    """The page templates of this process."""
     return context_of(request).shared(PageTemplates, lambda: PageTemplates(load_assets()))
 
 

@@ -438,5 +438,4 @@ def excerpt_of(text: str) -> str | None:
 
 
 def render_cache_of(request: Request) -> RenderCache:
-    """The render cache of this process."""
     return context_of(request).shared(RenderCache, RenderCache)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,7 +23,6 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.model_details import ModelDetails
 from tiltyard.core.board.settled_order import LIKE_THESE
 from tiltyard.errors import NotFound
-from tiltyard.foundation.caches import BoundedCache, BoundedQueue, SingleFlight
 from tiltyard.report.arena_charts import (
     OpponentScore,
     both_bad_chart,
@@ -44,66 +42,22 @@ from tiltyard.report.board_charts import (
 from tiltyard.web.access.access import context_of
 from tiltyard.web.access.route_access import ModelName, ReadableArena, send_cacheable
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.board_data import model_details_of
+from tiltyard.web.pages.board_data import board_page_cache_of, model_details_of
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.localization import Localization
 from tiltyard.wire.records import Plain
 
 router = APIRouter(include_in_schema=False)
 
-#: Size of the cache of pages and pictures; and how many requests may wait for a picture.
-_CACHE_BYTES = 64_000_000
-_WAITING_REQUEST_LIMIT = 8
 #: Charts contain text in the client's language.
 _LANGUAGE_HEADERS = {"Vary": "Accept-Language"}
 _CHART = "/arenas/{arena}/model-charts/{chart}"
 
-Key = tuple[str | None, ...]
 
-
-class ModelPageCache:
-    """Caches model pages and their pictures in one process."""
-
-    def __init__(self, model_profiles: ModelProfiles) -> None:
-        self.model_profiles = model_profiles
-        self._made: BoundedCache[Key, tuple[bytes, str]] = BoundedCache(_CACHE_BYTES, heaviest=_CACHE_BYTES)
-        self._drawing = BoundedQueue(1, _WAITING_REQUEST_LIMIT, "a chart of a model")
-        self._drawn = SingleFlight()
-
-    def known(self, key: Key) -> tuple[bytes, str] | None:
-        return self._made.get(key)
-
-    def keep(self, key: Key, data: bytes) -> tuple[bytes, str]:
-        """Bytes with their hash, which is their ETag."""
-        return self._made.put(key, (data, sha256(data).hexdigest()[:32]), len(data))
-
-    async def drawn(
-        self,
-        key: Key,
-        profile: ModelProfile,
-        chart: str,
-        look: ChartTheme,
-        localization: Localization,
-        *,
-        narrow: bool,
-    ) -> bytes:
-        """A chart as a picture, drawn once for all who ask; one is drawn at a time."""
-
-        async def make() -> bytes:
-            async with self._drawing.acquire_slot():
-                spec = localise_spec(_spec(profile, chart, look, localization), localization.chart_locale())
-                spec = fit_to_phone(spec) if narrow else spec
-                return self.keep(key, await asyncio.to_thread(render_svg, spec))[0]
-
-        return await self._drawn(key, make)
-
-
-def model_page_cache_of(request: Request) -> ModelPageCache:
-    """The model page cache of this process."""
+def _model_profiles_of(request: Request) -> ModelProfiles:
     context = context_of(request)
     return context.shared(
-        ModelPageCache,
-        lambda: ModelPageCache(ModelProfiles(context.registry.pool, context.registry.boards)),
+        ModelProfiles, lambda: ModelProfiles(context.registry.pool, context.registry.boards)
     )
 
 
@@ -118,18 +72,16 @@ async def model_picture(
     narrow: Annotated[bool, Query(description="For a phone.")] = False,
 ) -> Response:
     """A chart of a model as a picture."""
-    pages = model_page_cache_of(request)
-    profile = await _profile(pages, arena, source, model)
-    localization, width = localization_of(request), "narrow" if narrow else None
-    key = (arena.name, source, model, profile.snapshot.sha256, chart, theme, width, localization.language)
-    made = pages.known(key)
-    data = (
-        await pages.drawn(key, profile, chart, theme, localization, narrow=narrow)
-        if made is None
-        else made[0]
-    )
-    etag = sha256(data).hexdigest()[:32]
-    return send_cacheable(request, arena, data, etag, headers=_LANGUAGE_HEADERS, media_type="image/svg+xml")
+    profile = await _profile(request, arena, source, model)
+    localization = localization_of(request)
+
+    def draw() -> bytes:
+        spec = localise_spec(_spec(profile, chart, theme, localization), localization.chart_locale())
+        return render_svg(fit_to_phone(spec) if narrow else spec)
+
+    key = (source, model, profile.snapshot.sha256, chart, theme, narrow, localization.language)
+    made = await board_page_cache_of(request).drawn(("model chart", arena.name, *key), draw)
+    return send_cacheable(request, arena, *made, headers=_LANGUAGE_HEADERS, media_type="image/svg+xml")
 
 
 @router.get(_CHART + ".json")
@@ -142,7 +94,7 @@ async def model_spec(
     theme: ChartTheme = "any",
 ) -> Response:
     """A chart of a model as a Vega-Lite spec, which the page styles."""
-    profile = await _profile(model_page_cache_of(request), arena, source, model)
+    profile = await _profile(request, arena, source, model)
     localization = localization_of(request)
     spec = {
         name: part for name, part in _spec(profile, chart, theme, localization).items() if name != "config"
@@ -163,21 +115,19 @@ async def model_page(
     rows: Annotated[Plain | None, Query()] = None,
 ) -> Response:
     """The page of a model."""
-    pages = model_page_cache_of(request)
-    profile = await _profile(pages, arena, source, model)
+    profile = await _profile(request, arena, source, model)
     details = (await model_details_of(request, arena)).of(profile.name)
     asked = ModelPageQuery(source, sort, order, whole=rows == "all")
     shown = (arena.name, arena.title, profile.name, profile.snapshot.sha256, *asked.query().values())
     key = (*shown, *details.texts().values(), theme_of(request), localization_of(request).language)
-    made = pages.known(key)
-    if made is None:
-        html = await asyncio.to_thread(_rendered, request, arena, profile, asked, details)
-        made = pages.keep(key, html)
+    made = await board_page_cache_of(request).rendered(
+        ("model", *key), lambda: _rendered(request, arena, profile, asked, details)
+    )
     return send_page(request, arena, *made)
 
 
-async def _profile(pages: ModelPageCache, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
-    return await pages.model_profiles.of(arena, int(source == "llm-judge"), model)
+async def _profile(request: Request, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
+    return await _model_profiles_of(request).of(arena, int(source == "llm-judge"), model)
 
 
 def _rendered(
@@ -221,8 +171,6 @@ _EVALUATION_ROWS = 40
 
 @dataclass(frozen=True, slots=True)
 class ModelPageQuery:
-    """The query of a model page."""
-
     source: SourceWord = "human"
     sort: Sort = "votes"
     order: Order = "desc"
@@ -310,7 +258,6 @@ class ModelView:
         return any(deficit for line in self.heat for deficit, _ in line.cells)
 
     def path(self, arena: str, asked: ModelPageQuery) -> str:
-        """The path of this page with another query."""
         return paths.model(arena, self.profile.name, **asked.query())
 
     def chart(self, arena: str, name: str, ending: str, theme: str | None) -> str:
@@ -325,7 +272,6 @@ class ModelView:
 
 
 def make_model_view(profile: ModelProfile, asked: ModelPageQuery) -> ModelView:
-    """Make the view of a profile."""
     heat, most = profile.heatmap, None if asked.whole else _FIRST_ROWS
     return ModelView(
         profile=profile,

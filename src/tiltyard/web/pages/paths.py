@@ -32,12 +32,10 @@ def embed(arena: str, **query: str | None) -> str:
 
 
 def model(arena: str, name: str, **query: str | None) -> str:
-    """The page of a model."""
     return asked(f"/arenas/{_quoted(arena)}/models/{_quoted(name)}", query)
 
 
 def vote(arena: str, **query: str | None) -> str:
-    """The voting page."""
     return asked(f"/arenas/{_quoted(arena)}/vote", query)
 
 
@@ -72,7 +70,6 @@ def matchup(shown: str, act: str | None = None) -> str:
 
 
 def operator(*parts: str | int) -> str:
-    """A page of the operator."""
     return "/".join(("/operator", *(_quoted(str(part)) for part in parts)))
 
 

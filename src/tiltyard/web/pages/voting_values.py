@@ -57,8 +57,6 @@ class ShownNames(TypedDict):
 
 
 class MatchupValues(TypedDict):
-    """Template values of a matchup."""
-
     praise: tuple[str, ...]
     reproach: tuple[str, ...]
     complaints: tuple[str, ...]

@@ -17,11 +17,11 @@ from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import (
     Arena,
-    read_arena,
-    read_arenas,
-    read_models,
+    find_arena,
+    list_arenas,
+    list_models,
+    list_prompts,
     read_prompt_filters,
-    read_prompts,
 )
 from tiltyard.arena.operators.arena_changes import (
     apply_policy_changes,
@@ -56,7 +56,6 @@ from tiltyard.wire.arenas import (
     ModelList,
     PhaseRequest,
     PolicyInForce,
-    PromptInfo,
     PromptList,
     Values,
     Withdrawn,
@@ -123,7 +122,7 @@ async def import_responses(
 ) -> Imported:
     """Import answers. Existing answers are unchanged; if any answer contradicts an existing one, nothing is imported."""
     registry = registry_of(request)
-    await read_arena(registry.pool, arena)
+    await find_arena(registry.pool, arena)
     async with _spooled(request) as path:
         result = await import_answers(
             registry.pool, registry.blobs, arena, path, body=True, enable=enable, actor=actor.name
@@ -145,7 +144,7 @@ async def import_responses(
 async def models(arena: ArenaName, request: Request) -> ModelList:
     """All models that were ever added, enabled or not."""
     pool = registry_of(request).pool
-    found = await read_models(pool, await read_arena(pool, arena))
+    found = await list_models(pool, (await find_arena(pool, arena)).arena)
     return ModelList(
         [
             ModelInfo(model=one.name, enabled=one.enabled, responses=one.responses, added_at=one.added_at)
@@ -175,22 +174,8 @@ async def prompts(
 ) -> PromptList:
     """A page of prompts with their texts, ordered by number."""
     pool = registry_of(request).pool
-    found = await read_prompts(pool, await read_arena(pool, arena), after=after, limit=limit)
-    return PromptList(
-        [
-            PromptInfo(
-                number=one.prompt,
-                prompt=one.name,
-                text=one.text,
-                category=one.category,
-                language=one.language,
-                responses=one.responses,
-                added_at=one.added_at,
-                withdrawn_at=one.withdrawn_at,
-            )
-            for one in found
-        ]
-    )
+    found = await list_prompts(pool, (await find_arena(pool, arena)).arena, after=after, limit=limit)
+    return PromptList(found)
 
 
 @router.post(
@@ -260,7 +245,7 @@ readers = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
 @readers.get("", summary="All arenas", responses=document_problems(401, 503))
 async def arenas(request: Request, actor: CurrentActor) -> ArenaList:
     """Open arenas, and closed and private ones that the client may read."""
-    found = await read_arenas(registry_of(request).pool)
+    found = await list_arenas(registry_of(request).pool)
     return ArenaList(
         [
             serialize_arena(arena, budgets=_sees_budgets(actor, arena.name))

@@ -49,7 +49,6 @@ _SLOW_BYTES_PER_SECOND = 256 * 1024
 
 
 def export_slots_of(request: Request) -> ExportSlots:
-    """The slots of this process."""
     return context_of(request).shared(ExportSlots, ExportSlots)
 
 
@@ -108,8 +107,6 @@ class ExportSlot:
 
 
 class ExportSlots:
-    """The slots of one process."""
-
     def __init__(self, at_once: int = _CONCURRENT_EXPORT_LIMIT) -> None:
         self._at_once = at_once
         self._running: set[ExportSlot] = set()
@@ -130,7 +127,6 @@ class ExportSlots:
         return slot
 
     def discard(self, slot: ExportSlot) -> None:
-        """Free a slot."""
         self._running.discard(slot)
 
 

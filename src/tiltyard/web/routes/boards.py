@@ -10,10 +10,10 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from tiltyard.arena.boards.archive import read_report_document, read_reports, read_snapshots
-from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
-from tiltyard.arena.boards.snapshots import board_of
+from tiltyard.arena.boards.snapshot_cache import HashedDocument
+from tiltyard.arena.boards.snapshots import board_of, list_snapshots
+from tiltyard.arena.boards.weekly_reports import list_reports, read_report
 from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import (
@@ -25,7 +25,7 @@ from tiltyard.web.access.route_access import (
     source_number,
 )
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.wire.arenas import ReportInfo, ReportList, SnapshotInfo, SnapshotList, Values
+from tiltyard.wire.arenas import ReportList, SnapshotList, Values
 from tiltyard.wire.records import Plain
 
 
@@ -202,21 +202,8 @@ async def snapshots(
     """Published boards, newest first. With generation and position, the boards before them."""
     before = None if generation is None or position is None else (generation, position)
     pool = registry_of(request).pool
-    found = await read_snapshots(pool, arena, source_number(source), before=before, limit=limit)
-    return SnapshotList(
-        [
-            SnapshotInfo(
-                snapshot=one.sha256,
-                generation=one.generation,
-                position=one.position,
-                votes=one.votes,
-                evaluated=one.evaluated,
-                citable=one.citable,
-                made_at=one.made_at,
-            )
-            for one in found
-        ]
-    )
+    found = await list_snapshots(pool, arena.arena, source_number(source), before=before, limit=limit)
+    return SnapshotList(found)
 
 
 @router.get(
@@ -252,19 +239,7 @@ async def snapshot(
 @router.get("/reports", summary="Weekly reports", responses=document_problems(401, 403, 404, 503))
 async def reports(arena: ReadableArena, request: Request) -> ReportList:
     """Weekly validity reports, newest first."""
-    found = await read_reports(registry_of(request).pool, arena)
-    return ReportList(
-        [
-            ReportInfo(
-                report=one.sha256,
-                since=one.since,
-                until=one.until,
-                position=one.position,
-                made_at=one.made_at,
-            )
-            for one in found
-        ]
-    )
+    return ReportList(await list_reports(registry_of(request).pool, arena.arena))
 
 
 @router.get(
@@ -275,7 +250,7 @@ async def reports(arena: ReadableArena, request: Request) -> ReportList:
 )
 async def report(arena: ReadableArena, report: Hash, request: Request) -> Response:
     """A validity report; its bytes have this hash."""
-    document = await read_report_document(registry_of(request).pool, arena, report)
+    document = await read_report(registry_of(request).pool, arena.arena, report)
     return send_cacheable(request, arena, document.encode(), report, for_ever=True)
 
 

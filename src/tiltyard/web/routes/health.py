@@ -43,7 +43,6 @@ class Readiness:
 
 
 def readiness_of(request: Request) -> Readiness:
-    """The readiness of this process."""
     context = context_of(request)
     return context.shared(Readiness, lambda: Readiness(lambda: check_reachable(context.registry.url)))
 

@@ -138,7 +138,7 @@ async def prepare_server(
     """Prepare the database, import answers and set up a live arena. An existing arena gets only what is new."""
     from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.content.answer_import import create_arena, import_answers
-    from tiltyard.arena.content.arenas import read_arena, read_arenas
+    from tiltyard.arena.content.arenas import find_arena, list_arenas
     from tiltyard.arena.operators.arena_changes import set_up_live_arena
     from tiltyard.arena.registry import check_database, open_registry
 
@@ -152,14 +152,14 @@ async def prepare_server(
         if answers is not None:
             arena = arena or arena_name_from_file(answers)
             try:
-                await read_arena(registry.pool, arena)
+                await find_arena(registry.pool, arena)
             except NotFound:
                 await create_arena(registry.pool, arena)
             imported = await import_answers(registry.pool, registry.blobs, arena, answers)
         done = None
         if live is not None:
             done = await set_up_live_arena(registry.pool, registry.blobs, live, shard=settings.shard)
-        names = tuple(one.name for one in await read_arenas(registry.pool))
+        names = tuple(one.name for one in await list_arenas(registry.pool))
     return StartupResult(link, names, arena, imported, done)
 
 

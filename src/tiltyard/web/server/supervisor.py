@@ -48,8 +48,6 @@ _DESCRIPTOR_LIMIT = 65_536
 
 @dataclass(frozen=True)
 class ChildConfig:
-    """What a child runs."""
-
     #: ``web`` or ``rater``.
     part: str
     url: str

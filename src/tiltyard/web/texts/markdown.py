@@ -238,8 +238,6 @@ _MAX_LINK_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class LinkTarget:
-    """The target of a link."""
-
     address: str
     #: The host or mailbox.
     place: str

@@ -44,7 +44,6 @@ class VoteLog:
         return self._n
 
     def add(self, a: int, b: int, prompt: int, session: int, kind: int) -> None:
-        """Add one vote."""
         n = self._n
         if n == len(self._columns["a"]):
             self._make_room(n + 1)
@@ -54,7 +53,6 @@ class VoteLog:
         self._n = n + 1
 
     def add_many(self, a: Column, b: Column, prompt: Column, session: Column, kind: Column) -> None:
-        """Add votes in order."""
         stop = self._n + len(a)
         if stop > len(self._columns["a"]):
             self._make_room(stop)
@@ -63,12 +61,10 @@ class VoteLog:
         self._n = stop
 
     def columns(self) -> dict[str, Column]:
-        """The columns by name."""
         return {name: column[: self._n] for name, column in self._columns.items()}
 
     @classmethod
     def of(cls, columns: Mapping[str, Column]) -> VoteLog:
-        """The log of `columns`."""
         log = cls()
         log.add_many(*(columns[name] for name in _DTYPES))
         return log

@@ -120,7 +120,6 @@ class StateCheckpoint:
 
 
 def save(standing: Standing) -> StateCheckpoint:
-    """Save the state of a standing."""
     window = standing.window
     epochs = sorted(window.matchups)
     arrays: dict[str, Array] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import segno
-from fastapi import Form, Path, Request
+from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
 from markupsafe import Markup
 
@@ -22,12 +22,10 @@ from tiltyard.arena.operators.second_factor import (
 from tiltyard.errors import BadOption, CodeNeeded, Conflict
 from tiltyard.web.access.access import access_of, keys_of
 from tiltyard.web.pages.operator.operator_access import (
-    actor_of,
-    operator_page,
+    OnServer,
+    OperatorVisit,
     operator_router,
-    pool_of,
     redirect_with_notice,
-    session_of,
 )
 
 router = operator_router("/account")
@@ -37,71 +35,68 @@ Code = Annotated[str, Form()]
 
 
 @router.get("", response_class=HTMLResponse)
-async def account_page(request: Request) -> HTMLResponse:
+async def account_page(visit: OnServer) -> HTMLResponse:
     """Who one is, and where one is signed in."""
-    return await _page(request)
+    return await _page(visit)
 
 
 @router.post("/second-factor", response_class=HTMLResponse)
-async def begin_form(request: Request) -> HTMLResponse:
+async def begin_form(visit: OnServer) -> HTMLResponse:
     """Show the key for an authenticator app, and ask for its first code."""
-    return await _key_page(request)
+    return await _key_page(visit)
 
 
 @router.post("/second-factor/confirm", response_class=HTMLResponse)
-async def confirm_form(request: Request, code: Code = "") -> HTMLResponse:
+async def confirm_form(visit: OnServer, code: Code = "") -> HTMLResponse:
     """Put the second factor in use. The recovery codes are shown on this page only."""
-    actor = actor_of(request)
+    actor = visit.actor
     try:
         codes = await confirm_second_factor(
-            pool_of(request), keys_of(request), session_of(request).operator, code, actor=actor.name
+            visit.pool, keys_of(visit.request), visit.session.operator, code, actor=actor.name
         )
     except BadOption as error:
-        return await _key_page(request, trouble=str(error), status=422)
+        return await _key_page(visit, trouble=str(error), status=422)
     except Conflict as error:
-        return await _page(request, trouble=str(error), status=409)
-    return await _page(request, codes=codes)
+        return await _page(visit, trouble=str(error), status=409)
+    return await _page(visit, codes=codes)
 
 
 @router.post("/second-factor/off", response_class=HTMLResponse)
-async def off_form(request: Request, code: Code = "") -> Response:
+async def off_form(visit: OnServer, code: Code = "") -> Response:
     """Turn the second factor off, with a code of it."""
-    own, access = session_of(request), access_of(request)
+    own, access = visit.session, access_of(visit.request)
     try:
-        async with access.actors.attempt_sign_in(request):
-            await turn_off_second_factor(
-                pool_of(request), access.keys, own, code, actor=actor_of(request).name
-            )
+        async with access.actors.attempt_sign_in(visit.request):
+            await turn_off_second_factor(visit.pool, access.keys, own, code, actor=visit.actor.name)
     except CodeNeeded as error:
-        return await _page(request, trouble=str(error), status=422)
+        return await _page(visit, trouble=str(error), status=422)
     return redirect_with_notice("factor-off", "account")
 
 
 @router.post("/sessions/{session}/end")
-async def end_form(session: Number, request: Request) -> Response:
+async def end_form(session: Number, visit: OnServer) -> Response:
     """Sign out of one of one's sessions."""
-    await end_session(pool_of(request), session_of(request).operator, session, actor=actor_of(request).name)
+    await end_session(visit.pool, visit.session.operator, session, actor=visit.actor.name)
     return redirect_with_notice("signed-out", "account")
 
 
 @router.post("/sessions/end-others")
-async def end_others_form(request: Request) -> Response:
+async def end_others_form(visit: OnServer) -> Response:
     """Sign out everywhere but here."""
-    own = session_of(request)
-    await end_sessions(pool_of(request), own.operator, kept=own.session, actor=actor_of(request).name)
+    own = visit.session
+    await end_sessions(visit.pool, own.operator, kept=own.session, actor=visit.actor.name)
     return redirect_with_notice("signed-out", "account")
 
 
-async def _key_page(request: Request, **said: Any) -> HTMLResponse:
-    own = session_of(request)
+async def _key_page(visit: OperatorVisit, **said: Any) -> HTMLResponse:
+    own = visit.session
     try:
-        key = await begin_second_factor(pool_of(request), keys_of(request), own.operator)
+        key = await begin_second_factor(visit.pool, keys_of(visit.request), own.operator)
     except Conflict as error:
-        return await _page(request, trouble=str(error), status=409)
+        return await _page(visit, trouble=str(error), status=409)
     text = key_text(key)
-    link = otpauth_link(key, own.name, f"Tiltyard {request.url.hostname or ''}".strip())
-    return operator_page(
-        request,
+    link = otpauth_link(key, own.name, f"Tiltyard {visit.request.url.hostname or ''}".strip())
+    return visit.page(
         "second_factor.html",
         active="account",
         key=" ".join(text[start : start + 4] for start in range(0, len(text), 4)),
@@ -111,17 +106,16 @@ async def _key_page(request: Request, **said: Any) -> HTMLResponse:
     )
 
 
-async def _page(request: Request, **values: Any) -> HTMLResponse:
-    own = session_of(request)
-    given = {
-        "sessions": await list_sessions(pool_of(request), own.operator),
+async def _page(visit: OperatorVisit, **values: Any) -> HTMLResponse:
+    own = visit.session
+    given: dict[str, Any] = {
+        "sessions": await list_sessions(visit.pool, own.operator),
         "own": own,
-        "factor": await read_second_factor(pool_of(request), own.operator),
+        "factor": await read_second_factor(visit.pool, own.operator),
         "meanings": ROLE_MEANINGS,
         "codes": None,
-        "active": "account",
     }
-    return operator_page(request, "account.html", **(given | values))
+    return visit.page("account.html", "account", **(given | values))
 
 
 #: Empty modules around the code, as ISO/IEC 18004 wants them.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import File, Form, Request, UploadFile
+from fastapi import File, Form, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena, read_models
+from tiltyard.arena.content.arenas import list_models
 from tiltyard.arena.content.upload_review import (
     MAX_UPLOAD_BYTES,
     UploadDecision,
@@ -22,52 +22,44 @@ from tiltyard.arena.content.upload_review import (
 )
 from tiltyard.errors import Conflict, InputError
 from tiltyard.files.judgments import prompt_id as make_prompt_id
-from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.access import access_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_page,
-    operator_router,
-    pool_of,
-    redirect_with_notice,
-)
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 
 router = operator_router("/arenas/{arena}")
 
 
 @router.get("/answers", response_class=HTMLResponse)
-async def answers_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def answers_page(visit: OnArena) -> HTMLResponse:
     """The upload form."""
-    return _choose(request, arena)
+    return _choose(visit)
 
 
 @router.post("/uploads")
-async def upload_form(arena: FoundArena, request: Request, file: Annotated[UploadFile, File()]) -> Response:
+async def upload_form(visit: OnArena, file: Annotated[UploadFile, File()]) -> Response:
     """Keep a file for an hour; its preview is next."""
     data = await file.read(MAX_UPLOAD_BYTES + 1)
     try:
-        async with access_of(request).quota("uploads", arena.arena):
+        async with access_of(visit.request).quota("uploads", visit.arena.arena):
             upload = await store_upload(
-                pool_of(request), arena, file.filename or "", data, actor=actor_of(request).name
+                visit.pool, visit.arena, file.filename or "", data, actor=visit.actor.name
             )
     except InputError as error:
-        return _choose(request, arena, trouble=str(error), status=422)
-    return redirect_to(paths.operator("arenas", arena.name, "uploads", str(upload)))
+        return _choose(visit, trouble=str(error), status=422)
+    return redirect_to(paths.operator("arenas", visit.arena.name, "uploads", str(upload)))
 
 
 @router.get("/uploads/{upload}", response_class=HTMLResponse)
-async def upload_page(arena: FoundArena, upload: UUID, request: Request) -> HTMLResponse:
+async def upload_page(visit: OnArena, upload: UUID) -> HTMLResponse:
     """What the file would add, and its errors."""
-    return await _preview(request, arena, upload)
+    return await _preview(visit, upload)
 
 
 @router.post("/uploads/{upload}/let-in")
 async def let_in_form(
-    arena: FoundArena,
+    visit: OnArena,
     upload: UUID,
-    request: Request,
     expected: Annotated[int, Form(ge=0, lt=2**31)],
     partly: Annotated[bool, Form()] = False,
     enable: Annotated[bool, Form()] = False,
@@ -76,38 +68,36 @@ async def let_in_form(
     """Import exactly what was previewed. A draft's next step is on its overview; ``more``: another prompt by hand."""
     try:
         await import_upload(
-            pool_of(request),
-            registry_of(request).blobs,
-            arena,
+            visit.pool,
+            visit.registry.blobs,
+            visit.arena,
             upload,
             UploadDecision(expected, partly, enable),
-            actor=actor_of(request).name,
+            actor=visit.actor.name,
         )
     except Conflict as error:
-        return await _preview(request, arena, upload, trouble=str(error), status=409)
+        return await _preview(visit, upload, trouble=str(error), status=409)
     if more:
-        return redirect_with_notice("imported", "arenas", arena.name, "answers", "write")
-    draft = arena.settings.stage == "draft"
-    return redirect_with_notice("imported", "arenas", arena.name, *(() if draft else ("models",)))
+        return visit.done("imported", "answers", "write")
+    draft = visit.arena.settings.stage == "draft"
+    return visit.done("imported", *(() if draft else ("models",)))
 
 
 @router.post("/uploads/{upload}/discard")
-async def discard_form(arena: FoundArena, upload: UUID, request: Request) -> Response:
+async def discard_form(visit: OnArena, upload: UUID) -> Response:
     """Discard the file."""
-    await discard_upload(pool_of(request), arena, upload, actor=actor_of(request).name)
-    return redirect_with_notice("discarded", "arenas", arena.name, "answers")
+    await discard_upload(visit.pool, visit.arena, upload, actor=visit.actor.name)
+    return visit.done("discarded", "answers")
 
 
-def _choose(request: Request, arena: Arena, **said: Any) -> HTMLResponse:
-    base = registry_of(request).settings.base_url or str(request.base_url).rstrip("/")
-    return arena_page(request, arena, "answers.html", "answers", base=base, most=MAX_UPLOAD_BYTES, **said)
+def _choose(visit: ArenaVisit, **said: Any) -> HTMLResponse:
+    base = visit.registry.settings.base_url or str(visit.request.base_url).rstrip("/")
+    return visit.page("answers.html", "answers", base=base, most=MAX_UPLOAD_BYTES, **said)
 
 
-async def _preview(request: Request, arena: Arena, upload: UUID, **said: Any) -> HTMLResponse:
-    found = await preview_upload(pool_of(request), arena, upload, actor=actor_of(request).name)
-    return arena_page(
-        request, arena, "upload.html", "answers", preview=found, written_name=WRITTEN_NAME, **said
-    )
+async def _preview(visit: ArenaVisit, upload: UUID, **said: Any) -> HTMLResponse:
+    found = await preview_upload(visit.pool, visit.arena, upload, actor=visit.actor.name)
+    return visit.page("upload.html", "answers", preview=found, written_name=WRITTEN_NAME, **said)
 
 
 #: The name of the file that is made of what was written.
@@ -143,15 +133,15 @@ class WrittenPrompt:
 
 
 @router.get("/answers/write", response_class=HTMLResponse)
-async def write_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def write_page(visit: OnArena) -> HTMLResponse:
     """The empty form."""
-    return await _page(request, arena, WrittenPrompt())
+    return await _page(visit, WrittenPrompt())
 
 
 @router.post("/answers/write")
-async def write_form(arena: FoundArena, request: Request) -> Response:
+async def write_form(visit: OnArena) -> Response:
     """Check what was written, or add another response to the form."""
-    form = await request.form()
+    form = await visit.request.form()
     typed = {
         name: str(form.get(name, "")).replace("\r\n", "\n")
         for name in ("prompt", "prompt_id", "category", "language")
@@ -165,14 +155,14 @@ async def write_form(arena: FoundArena, request: Request) -> Response:
     )
     if form.get("act") == "more":
         more = (*written.answers, ("", ""))[:_RESPONSE_LIMIT]
-        return await _page(request, arena, replace(written, answers=more))
+        return await _page(visit, replace(written, answers=more))
     try:
         upload = await store_upload(
-            pool_of(request), arena, _name_of(written), written.to_lines(), actor=actor_of(request).name
+            visit.pool, visit.arena, _name_of(written), written.to_lines(), actor=visit.actor.name
         )
     except InputError as error:
-        return await _page(request, arena, written, trouble=str(error), status=422)
-    return redirect_to(paths.operator("arenas", arena.name, "uploads", str(upload)))
+        return await _page(visit, written, trouble=str(error), status=422)
+    return redirect_to(paths.operator("arenas", visit.arena.name, "uploads", str(upload)))
 
 
 def _short_name(prompt: str) -> str:
@@ -198,6 +188,6 @@ def _pairs(models: Sequence[object], responses: Sequence[object]) -> tuple[tuple
     return (*pairs, *[("", "")] * (_LEAST_RESPONSES_COUNT - len(pairs)))
 
 
-async def _page(request: Request, arena: Arena, given: WrittenPrompt, **said: Any) -> HTMLResponse:
-    models = [one.name for one in await read_models(pool_of(request), arena)]
-    return arena_page(request, arena, "write.html", "answers", given=given, models=models, **said)
+async def _page(visit: ArenaVisit, given: WrittenPrompt, **said: Any) -> HTMLResponse:
+    models = [one.name for one in await list_models(visit.pool, visit.arena.arena)]
+    return visit.page("write.html", "answers", given=given, models=models, **said)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import Form, Request
+from fastapi import Form
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.boards.snapshots import board_of
@@ -27,12 +27,10 @@ from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_view import digits_to_show
 from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_page,
-    operator_page,
+    OnArena,
+    OnServer,
+    OperatorVisit,
     operator_router,
-    pool_of,
     redirect_with_notice,
 )
 
@@ -43,8 +41,6 @@ _FORM = {"name": "", "title": "", "visibility": "open", "entry": "open", "timezo
 
 @dataclass(frozen=True, slots=True)
 class ArenaSummary:
-    """One arena in the list."""
-
     name: str
     title: str
     visibility: str
@@ -64,14 +60,14 @@ class ArenaSummary:
 
 
 @router.get("", response_class=HTMLResponse)
-async def house_page(request: Request) -> HTMLResponse:
+async def house_page(visit: OnServer) -> HTMLResponse:
     """All arenas, with their pending work."""
-    return await _page(request, _FORM)
+    return await _page(visit, _FORM)
 
 
 @router.post("/arenas")
 async def make_arena(
-    request: Request,
+    visit: OnServer,
     name: Annotated[str, Form()] = "",
     title: Annotated[str, Form()] = "",
     visibility: Annotated[str, Form()] = "open",
@@ -84,29 +80,22 @@ async def make_arena(
     try:
         settings = ArenaSettings.from_dict({**chosen, "stage": "draft"})
         made = await create_arena(
-            pool_of(request),
-            name.strip(),
-            title=title.strip() or None,
-            settings=settings,
-            actor=actor_of(request).name,
+            visit.pool, name.strip(), title=title.strip() or None, settings=settings, actor=visit.actor.name
         )
     except (InputError, Conflict) as error:
         status = 409 if isinstance(error, Conflict) else 422
-        return await _page(request, given, trouble=str(error), status=status)
+        return await _page(visit, given, trouble=str(error), status=status)
     return redirect_with_notice("created", "arenas", made.name)
 
 
-async def _page(request: Request, form: dict[str, str], **said: Any) -> HTMLResponse:
-    known = await read_server_overview(pool_of(request))
+async def _page(visit: OperatorVisit, form: dict[str, str], **said: Any) -> HTMLResponse:
+    known = await read_server_overview(visit.pool)
     lines = [
-        await _line(request, arena, known.waiting[arena.name], known.rated[arena.name])
+        await _line(visit, arena, known.waiting[arena.name], known.rated[arena.name])
         for arena in known.arenas
-        if actor_of(request).may("read", arena.name)
-        and arena.name in known.waiting
-        and arena.name in known.rated
+        if visit.actor.may("read", arena.name) and arena.name in known.waiting and arena.name in known.rated
     ]
-    return operator_page(
-        request,
+    return visit.page(
         "arenas.html",
         lines=lines,
         form=form,
@@ -117,8 +106,8 @@ async def _page(request: Request, form: dict[str, str], **said: Any) -> HTMLResp
     )
 
 
-async def _line(request: Request, arena: Arena, waiting: PendingWork, lag: RaterLag) -> ArenaSummary:
-    board = await _board(request, arena)
+async def _line(visit: OperatorVisit, arena: Arena, waiting: PendingWork, lag: RaterLag) -> ArenaSummary:
+    board = await _board(visit, arena)
     return ArenaSummary(
         name=arena.name,
         title=arena.title,
@@ -150,16 +139,14 @@ class LaneRow:
 
 
 @router.get("/arenas/{arena}", response_class=HTMLResponse)
-async def overview(arena: FoundArena, request: Request) -> HTMLResponse:
+async def overview(visit: OnArena) -> HTMLResponse:
     """The overview of an arena: phase, status, votes by day, lanes, fairness, lag, scheduled jobs."""
     now = datetime.now(UTC)
-    known = await read_arena_overview(pool_of(request), arena, now)
-    policy = await current_policy(pool_of(request), arena.name)
-    board = await _board(request, arena)
+    known = await read_arena_overview(visit.pool, visit.arena, now)
+    policy = await current_policy(visit.pool, visit.arena.name)
+    board = await _board(visit, visit.arena)
     serving = None if board is None else board.serving
-    return arena_page(
-        request,
-        arena,
+    return visit.page(
         "overview.html",
         "overview",
         phase=PHASES[policy.phase - 1],
@@ -176,15 +163,17 @@ async def overview(arena: FoundArena, request: Request) -> HTMLResponse:
         reports_from=FIRST_REPORTED_PHASE,
         late=known.late,
         jobs=known.jobs,
-        checklist=await read_checklist(pool_of(request), arena) if arena.settings.stage == "draft" else None,
+        checklist=await read_checklist(visit.pool, visit.arena)
+        if visit.arena.settings.stage == "draft"
+        else None,
         seen_digits=digits_to_show,
     )
 
 
-async def _board(request: Request, arena: Arena) -> BoardDocument | None:
+async def _board(visit: OperatorVisit, arena: Arena) -> BoardDocument | None:
     """The newest board of people's votes, if there is one."""
     try:
-        newest = await boards_of(request).latest(arena.arena, 0)
+        newest = await boards_of(visit.request).latest(arena.arena, 0)
     except NotFound:
         return None
     return board_of(newest)

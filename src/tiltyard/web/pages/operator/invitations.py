@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any
 
-from fastapi import Form, Path, Request
+from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.operators.invitations import (
@@ -18,17 +18,9 @@ from tiltyard.arena.operators.invitations import (
 )
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
 from tiltyard.foundation.field_definitions import whole_number
-from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.access import access_of
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_of,
-    arena_page,
-    operator_router,
-    pool_of,
-    redirect_with_notice,
-)
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 
 router = operator_router("/arenas/{arena}/invitations")
 
@@ -37,58 +29,56 @@ Text = Annotated[str, Form()]
 
 
 @router.get("", response_class=HTMLResponse)
-async def invitations_page(arena: str, request: Request) -> HTMLResponse:
+async def invitations_page(visit: OnArena) -> HTMLResponse:
     """All invitations, including revoked ones, without their codes."""
-    return await _page(request, arena)
+    return await _page(visit)
 
 
 @router.post("", response_class=HTMLResponse)
-async def invite_form(
-    arena: str, request: Request, batch: Text = "", uses: Text = "1", days: Text = ""
-) -> HTMLResponse:
+async def invite_form(visit: OnArena, batch: Text = "", uses: Text = "1", days: Text = "") -> HTMLResponse:
     """Make an invitation link. It is shown on this page only."""
-    settings = registry_of(request).settings
+    settings = visit.registry.settings
     try:
         terms = InvitationTerms(batch.strip(), _number("uses", uses), timedelta(days=_number("days", days)))
         code, made = await invite(
-            pool_of(request), arena, terms, shard=settings.shard, actor=actor_of(request).name
+            visit.pool, visit.arena.name, terms, shard=settings.shard, actor=visit.actor.name
         )
     except (InputError, Conflict) as error:
         given = {"batch": batch[:200], "uses": uses[:20], "days": days[:20]}
-        return await _page(request, arena, status=422, trouble=str(error), given=given)
+        return await _page(visit, status=422, trouble=str(error), given=given)
     link = settings.address().rstrip("/") + paths.join(code)
-    return await _page(request, arena, link=link, made=made)
+    return await _page(visit, link=link, made=made)
 
 
 @router.post("/passcode", response_class=HTMLResponse)
-async def passcode_form(arena: str, request: Request, passcode: Text = "") -> HTMLResponse:
+async def passcode_form(visit: OnArena, passcode: Text = "") -> HTMLResponse:
     """Set the passcode, a random one if none is typed. It is shown on this page only."""
     try:
         shown, _ = await set_passcode(
-            pool_of(request), arena, passcode.strip() or None, actor=actor_of(request).name
+            visit.pool, visit.arena.name, passcode.strip() or None, actor=visit.actor.name
         )
     except InputError as error:
-        return await _page(request, arena, status=422, trouble=str(error))
-    access_of(request).forget()
-    return await _page(request, arena, passcode=shown)
+        return await _page(visit, status=422, trouble=str(error))
+    access_of(visit.request).forget()
+    return await _page(visit, passcode=shown)
 
 
 @router.get("/{invitation}/revoke", response_class=HTMLResponse)
-async def revoke_page(arena: FoundArena, invitation: Number, request: Request) -> HTMLResponse:
+async def revoke_page(visit: OnArena, invitation: Number) -> HTMLResponse:
     """Confirm revoking an invitation."""
-    known = await list_invitations(pool_of(request), arena.name)
+    known = await list_invitations(visit.pool, visit.arena.name)
     one = next((each for each in known if each.invitation == invitation and not each.revoked_at), None)
     if one is None:
         raise NotFound(f"no invitation {invitation} to revoke; see the list of invitations")
-    return arena_page(request, arena, "invitation_revoke.html", "invitations", one=one)
+    return visit.page("invitation_revoke.html", "invitations", one=one)
 
 
 @router.post("/{invitation}/revoke")
-async def revoke_form(arena: str, invitation: Number, request: Request) -> Response:
+async def revoke_form(visit: OnArena, invitation: Number) -> Response:
     """Revoke an invitation."""
-    await revoke_invitation(pool_of(request), arena, invitation, actor=actor_of(request).name)
-    access_of(request).forget()
-    return redirect_with_notice("uninvited", "arenas", arena, "invitations")
+    await revoke_invitation(visit.pool, visit.arena.name, invitation, actor=visit.actor.name)
+    access_of(visit.request).forget()
+    return visit.done("uninvited", "invitations")
 
 
 def _number(name: str, text: str) -> int:
@@ -98,10 +88,9 @@ def _number(name: str, text: str) -> int:
     return value
 
 
-async def _page(request: Request, arena: str, **values: Any) -> HTMLResponse:
-    found = await arena_of(request, arena)
-    known = await list_invitations(pool_of(request), arena)
-    identities = access_of(request).identities
+async def _page(visit: ArenaVisit, **values: Any) -> HTMLResponse:
+    known = await list_invitations(visit.pool, visit.arena.name)
+    identities = access_of(visit.request).identities
     shown = {
         "invitations": known[::-1],
         "has_passcode": any(one.is_passcode and one.revoked_at is None for one in known),
@@ -112,4 +101,4 @@ async def _page(request: Request, arena: str, **values: Any) -> HTMLResponse:
         "made": None,
         "passcode": None,
     }
-    return arena_page(request, found, "invitations.html", "invitations", **(shown | values))
+    return visit.page("invitations.html", "invitations", **(shown | values))

@@ -7,21 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO, NamedTuple
 
-from fastapi import Query, Request
+from fastapi import Query
 from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from tiltyard.arena.live.conversation_release import promote_prompts, write_conversations
 from tiltyard.arena.live.live_store import OVERVIEW_DAYS, LiveOverview, read_live_overview
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access.access import keys_of, registry_of
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_page,
-    operator_router,
-    pool_of,
-)
+from tiltyard.web.access.access import keys_of
+from tiltyard.web.pages.operator.operator_access import OnArena, OperatorVisit, operator_router
 from tiltyard.web.routes.battles import export_slots_of
 
 router = operator_router("/arenas/{arena}")
@@ -38,16 +32,16 @@ class BudgetRow(NamedTuple):
 
 
 @router.get("/live", response_class=HTMLResponse)
-async def live_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def live_page(visit: OnArena) -> HTMLResponse:
     """Entrants, failures and money."""
-    overview = await read_live_overview(pool_of(request), arena.arena) if arena.settings.is_live else None
-    return arena_page(
-        request,
-        arena,
+    overview = (
+        await read_live_overview(visit.pool, visit.arena.arena) if visit.arena.settings.is_live else None
+    )
+    return visit.page(
         "live.html",
         "live",
         overview=overview,
-        budgets=() if overview is None else _budgets(overview, arena.settings),
+        budgets=() if overview is None else _budgets(overview, visit.arena.settings),
         days=OVERVIEW_DAYS,
         dollars=_dollars,
     )
@@ -75,40 +69,37 @@ _PIECE_BYTES = 1 << 20
 
 @router.get("/conversations.parquet", response_class=StreamingResponse)
 async def conversations_file(
-    arena: FoundArena,
-    request: Request,
-    flagged: Annotated[bool, Query()] = False,
-    exact: Annotated[bool, Query()] = False,
+    visit: OnArena, flagged: Annotated[bool, Query()] = False, exact: Annotated[bool, Query()] = False
 ) -> StreamingResponse:
     """Turns and votes of voters who agreed; with ``flagged``, also those in which private data was found.
 
     If ``exact``, with voters, times and positions; the audit log says so.
     """
-    url, keys = registry_of(request).url, keys_of(request)
-    actor = actor_of(request).name if exact else None
+    url, keys = visit.registry.url, keys_of(visit.request)
+    actor = visit.actor.name if exact else None
 
     def write(path: Path) -> None:
-        write_conversations(url, keys, arena.name, path, with_flagged=flagged, exact_for=actor)
+        write_conversations(url, keys, visit.arena.name, path, with_flagged=flagged, exact_for=actor)
 
     return await _send(
-        request, write, f"{arena.name}-conversations.parquet", "application/vnd.apache.parquet"
+        visit, write, f"{visit.arena.name}-conversations.parquet", "application/vnd.apache.parquet"
     )
 
 
 @router.get("/prompts.jsonl", response_class=StreamingResponse)
-async def prompts_file(arena: FoundArena, request: Request) -> StreamingResponse:
+async def prompts_file(visit: OnArena) -> StreamingResponse:
     """The distinct prompts, as a bank of prompts that tournaments read."""
-    url = registry_of(request).url
+    url = visit.registry.url
     return await _send(
-        request,
-        lambda path: promote_prompts(url, arena.name, path),
-        f"{arena.name}-prompts.jsonl",
+        visit,
+        lambda path: promote_prompts(url, visit.arena.name, path),
+        f"{visit.arena.name}-prompts.jsonl",
         "application/x-ndjson",
     )
 
 
 async def _send(
-    request: Request, write: Callable[[Path], object], name: str, media_type: str
+    visit: OperatorVisit, write: Callable[[Path], object], name: str, media_type: str
 ) -> StreamingResponse:
     """Write a file and send it. It has no name any more when it is sent, so that nothing is left of it."""
 
@@ -123,7 +114,7 @@ async def _send(
             while piece := file.read(_PIECE_BYTES):
                 yield piece
 
-    async with export_slots_of(request).take():
+    async with export_slots_of(visit.request).take():
         file, size = await run_in_threadpool(written)
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',

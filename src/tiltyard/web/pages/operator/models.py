@@ -5,108 +5,86 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import File, Form, Query, Request, UploadFile
+from fastapi import File, Form, Query, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena, check_model, read_models
+from tiltyard.arena.content.arenas import find_model, list_models
 from tiltyard.arena.content.model_details import DETAIL_FIELDS, parse_details_file, read_model_details
 from tiltyard.arena.operators.arena_changes import describe_models, set_enabled
 from tiltyard.errors import InputError, NotFound
 from tiltyard.web.pages.board_data import board_page_cache_of
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_page,
-    operator_router,
-    pool_of,
-    redirect_with_notice,
-)
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 from tiltyard.wire.records import Plain
 
 router = operator_router("/arenas/{arena}/models")
 
 
 @router.get("", response_class=HTMLResponse)
-async def models_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def models_page(visit: OnArena) -> HTMLResponse:
     """All models that were ever added."""
-    return await _list(request, arena)
+    return await _list(visit)
 
 
 @router.get("/details", response_class=HTMLResponse)
-async def details_page(arena: FoundArena, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
+async def details_page(visit: OnArena, model: Annotated[Plain, Query()]) -> HTMLResponse:
     """What is said about a model, as a form."""
-    await check_model(pool_of(request), arena, model)
-    details = await read_model_details(pool_of(request), arena.arena)
-    return _details_form(request, arena, model, details.of(model).texts())
+    await find_model(visit.pool, visit.arena.arena, model)
+    details = await read_model_details(visit.pool, visit.arena.arena)
+    return _details_form(visit, model, details.of(model).texts())
 
 
 @router.post("/details")
-async def details_form(arena: FoundArena, request: Request, model: Annotated[Plain, Form()]) -> Response:
+async def details_form(visit: OnArena, model: Annotated[Plain, Form()]) -> Response:
     """Say something else about a model."""
-    sent = await request.form()
+    sent = await visit.request.form()
     texts = {name: str(sent[name]) for name in DETAIL_FIELDS if name in sent}
     try:
-        changed = await describe_models(
-            pool_of(request), arena.name, {model: texts}, actor=actor_of(request).name
-        )
+        changed = await describe_models(visit.pool, visit.arena.name, {model: texts}, actor=visit.actor.name)
     except InputError as error:
-        return _details_form(request, arena, model, texts, trouble=str(error), status=422)
-    return _saved(request, arena, changed)
+        return _details_form(visit, model, texts, trouble=str(error), status=422)
+    return _saved(visit, changed)
 
 
 @router.post("/details-file")
-async def details_upload(
-    arena: FoundArena, request: Request, file: Annotated[UploadFile, File()]
-) -> Response:
+async def details_upload(visit: OnArena, file: Annotated[UploadFile, File()]) -> Response:
     """Say something about many models, by a CSV file: all of it, or nothing."""
     try:
         texts = parse_details_file(await file.read())
-        changed = await describe_models(pool_of(request), arena.name, texts, actor=actor_of(request).name)
+        changed = await describe_models(visit.pool, visit.arena.name, texts, actor=visit.actor.name)
     except (InputError, NotFound) as error:
-        return await _list(request, arena, trouble=str(error), status=422)
-    return _saved(request, arena, changed)
+        return await _list(visit, trouble=str(error), status=422)
+    return _saved(visit, changed)
 
 
 @router.get("/retire", response_class=HTMLResponse)
-async def retire_page(arena: FoundArena, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
+async def retire_page(visit: OnArena, model: Annotated[Plain, Query()]) -> HTMLResponse:
     """Confirm retiring a model."""
-    await check_model(pool_of(request), arena, model)
-    return arena_page(request, arena, "retire.html", "models", model=model)
+    await find_model(visit.pool, visit.arena.arena, model)
+    return visit.page("retire.html", "models", model=model)
 
 
 @router.post("/retire")
-async def retire_form(arena: str, request: Request, model: Annotated[Plain, Form()]) -> Response:
+async def retire_form(visit: OnArena, model: Annotated[Plain, Form()]) -> Response:
     """Retire a model."""
-    return await _set(arena, request, model, enabled=False)
+    return await _set(visit, model, enabled=False)
 
 
 @router.post("/enable")
-async def enable_form(arena: str, request: Request, model: Annotated[Plain, Form()]) -> Response:
+async def enable_form(visit: OnArena, model: Annotated[Plain, Form()]) -> Response:
     """Enable a model."""
-    return await _set(arena, request, model, enabled=True)
+    return await _set(visit, model, enabled=True)
 
 
-async def _list(request: Request, arena: Arena, **said: Any) -> HTMLResponse:
-    models = await read_models(pool_of(request), arena)
-    details = await read_model_details(pool_of(request), arena.arena)
-    return arena_page(
-        request,
-        arena,
-        "models.html",
-        "models",
-        models=models,
-        details=details,
-        columns=("model", *DETAIL_FIELDS),
-        **said,
+async def _list(visit: ArenaVisit, **said: Any) -> HTMLResponse:
+    models = await list_models(visit.pool, visit.arena.arena)
+    details = await read_model_details(visit.pool, visit.arena.arena)
+    return visit.page(
+        "models.html", "models", models=models, details=details, columns=("model", *DETAIL_FIELDS), **said
     )
 
 
-def _details_form(
-    request: Request, arena: Arena, model: str, texts: Mapping[str, str], **said: Any
-) -> HTMLResponse:
-    return arena_page(
-        request,
-        arena,
+def _details_form(visit: ArenaVisit, model: str, texts: Mapping[str, str], **said: Any) -> HTMLResponse:
+    return visit.page(
         "model_details.html",
         "models",
         model=model,
@@ -115,13 +93,13 @@ def _details_form(
     )
 
 
-def _saved(request: Request, arena: Arena, changed: int) -> Response:
-    board_page_cache_of(request).details.pop(arena.arena)
-    return redirect_with_notice("described" if changed else "unchanged", "arenas", arena.name, "models")
+def _saved(visit: ArenaVisit, changed: int) -> Response:
+    board_page_cache_of(visit.request).details.pop(visit.arena.arena)
+    return visit.done("described" if changed else "unchanged", "models")
 
 
-async def _set(arena: str, request: Request, model: str, *, enabled: bool) -> Response:
-    actor = actor_of(request).name
-    position = await set_enabled(pool_of(request), arena, model, enabled=enabled, actor=actor)
+async def _set(visit: ArenaVisit, model: str, *, enabled: bool) -> Response:
+    actor = visit.actor.name
+    position = await set_enabled(visit.pool, visit.arena.name, model, enabled=enabled, actor=actor)
     said = "unchanged" if not position else "enabled" if enabled else "retired"
-    return redirect_with_notice(said, "arenas", arena, "models")
+    return visit.done(said, "models")

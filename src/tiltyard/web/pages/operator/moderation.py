@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Query
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.archive import read_reports
-from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.boards.weekly_reports import list_reports
 from tiltyard.arena.operators.moderation import (
     read_complaints,
     read_filtered_audit,
@@ -17,15 +16,7 @@ from tiltyard.arena.operators.moderation import (
     settle,
 )
 from tiltyard.errors import NotFound
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_page,
-    operator_page,
-    operator_router,
-    pool_of,
-    redirect_with_notice,
-)
+from tiltyard.web.pages.operator.operator_access import OnArena, OnServer, OperatorVisit, operator_router
 from tiltyard.web.pages.operator.preview import preview_responses
 from tiltyard.web.pages.operator.voters import OUTCOMES, Session
 from tiltyard.wire.records import Plain
@@ -41,59 +32,48 @@ Action = Annotated[Plain, Query()]
 
 @router.get("/arenas/{arena}/complaints", response_class=HTMLResponse)
 async def complaints_page(
-    arena: FoundArena,
-    request: Request,
+    visit: OnArena,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     settled: Annotated[bool, Query()] = False,
 ) -> HTMLResponse:
     """Problems that voters reported with matchups, oldest first."""
     complaints = await read_complaints(
-        pool_of(request), arena.name, after=after, limit=_PAGE_ROWS + 1, settled=settled
+        visit.pool, visit.arena.name, after=after, limit=_PAGE_ROWS + 1, settled=settled
     )
     more = complaints[_PAGE_ROWS - 1].complaint if len(complaints) > _PAGE_ROWS else None
-    return arena_page(
-        request,
-        arena,
-        "complaints.html",
-        "complaints",
-        complaints=complaints[:_PAGE_ROWS],
-        more=more,
-        settled=settled,
+    return visit.page(
+        "complaints.html", "complaints", complaints=complaints[:_PAGE_ROWS], more=more, settled=settled
     )
 
 
 @router.get("/arenas/{arena}/complaints/{complaint}", response_class=HTMLResponse)
-async def complaint_page(arena: FoundArena, complaint: Session, request: Request) -> HTMLResponse:
+async def complaint_page(visit: OnArena, complaint: Session) -> HTMLResponse:
     """One complaint, with the prompt and both responses as they are now."""
     complaints = await read_complaints(
-        pool_of(request), arena.name, after=complaint - 1, limit=1, settled=True
+        visit.pool, visit.arena.name, after=complaint - 1, limit=1, settled=True
     )
     if not complaints or complaints[0].complaint != complaint:
         raise NotFound(f"this arena has no complaint {complaint}; see the list of complaints")
     one, exhibit = complaints[0], None
     if one.prompt and one.model_a and one.model_b:
-        exhibit = await preview_responses(request, arena, one.prompt, (one.model_a, one.model_b))
-    return arena_page(request, arena, "complaint.html", "complaints", complaint=one, exhibit=exhibit)
+        exhibit = await preview_responses(visit, one.prompt, (one.model_a, one.model_b))
+    return visit.page("complaint.html", "complaints", complaint=one, exhibit=exhibit)
 
 
 @router.post("/arenas/{arena}/complaints/{complaint}/settle")
-async def settle_form(arena: str, complaint: Session, request: Request) -> Response:
+async def settle_form(visit: OnArena, complaint: Session) -> Response:
     """Mark a complaint as settled."""
-    await settle(pool_of(request), arena, complaint, actor=actor_of(request).name)
-    return redirect_with_notice("settled", "arenas", arena, "complaints")
+    await settle(visit.pool, visit.arena.name, complaint, actor=visit.actor.name)
+    return visit.done("settled", "complaints")
 
 
 @router.get("/arenas/{arena}/remarks", response_class=HTMLResponse)
-async def remarks_page(
-    arena: FoundArena, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
-) -> HTMLResponse:
+async def remarks_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6)] = 0) -> HTMLResponse:
     """Remarks of voters, newest first."""
     remarks, judges = await read_voters_remarks(
-        pool_of(request), arena, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS
+        visit.pool, visit.arena, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS
     )
-    return arena_page(
-        request,
-        arena,
+    return visit.page(
         "remarks.html",
         "remarks",
         remarks=remarks[:_PAGE_ROWS],
@@ -105,30 +85,28 @@ async def remarks_page(
 
 
 @router.get("/arenas/{arena}/audit", response_class=HTMLResponse)
-async def audit_page(
-    arena: FoundArena, request: Request, before: Before = None, action: Action = ""
-) -> HTMLResponse:
+async def audit_page(visit: OnArena, before: Before = None, action: Action = "") -> HTMLResponse:
     """The audit log of an arena, newest first."""
-    return arena_page(request, arena, "audit.html", "audit", **await _audit(request, arena, action, before))
+    return visit.page("audit.html", "audit", **await _audit(visit, action, before))
 
 
 @router.get("/audit", response_class=HTMLResponse)
-async def house_audit_page(request: Request, before: Before = None, action: Action = "") -> HTMLResponse:
+async def house_audit_page(visit: OnServer, before: Before = None, action: Action = "") -> HTMLResponse:
     """The audit log of the server: sign-ins and tokens."""
-    return operator_page(request, "audit.html", active="audit", **await _audit(request, None, action, before))
+    return visit.page("audit.html", active="audit", **await _audit(visit, action, before))
 
 
 @router.get("/arenas/{arena}/exports", response_class=HTMLResponse)
-async def exports_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def exports_page(visit: OnArena) -> HTMLResponse:
     """Exports of battles, and the weekly reports."""
-    reports = await read_reports(pool_of(request), arena)
-    return arena_page(request, arena, "exports.html", "exports", reports=reports)
+    reports = await list_reports(visit.pool, visit.arena.arena)
+    return visit.page("exports.html", "exports", reports=reports)
 
 
-async def _audit(request: Request, arena: Arena | None, action: str, before: int | None) -> dict[str, object]:
+async def _audit(visit: OperatorVisit, action: str, before: int | None) -> dict[str, object]:
     """A page of entries, each with its detail and whether it is short; ``more``: where the next page starts."""
     entries, actions = await read_filtered_audit(
-        pool_of(request), arena, action=action or None, before=before, limit=_PAGE_ROWS + 1
+        visit.pool, visit.place, action=action or None, before=before, limit=_PAGE_ROWS + 1
     )
     shown = []
     for one in entries[:_PAGE_ROWS]:

@@ -11,12 +11,12 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 
 from tiltyard.arena.accounts import OperatorSession
-from tiltyard.arena.content.arenas import Arena, read_arena
+from tiltyard.arena.content.arenas import Arena, find_arena
 from tiltyard.errors import NotAllowed, SecondFactorMissing
 from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.actors import Actor
-from tiltyard.web.access.route_access import authorize, route_need
+from tiltyard.web.access.route_access import authorize, boards_of, route_need
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 
@@ -94,49 +94,67 @@ def operator_router(prefix: str = "") -> APIRouter:
     return APIRouter(prefix=f"/operator{prefix}", include_in_schema=False, route_class=OperatorRoute)
 
 
-def actor_of(request: Request) -> Actor:
-    """The operator who is signed in."""
-    actor: Actor = request.state.actor
-    return actor
+class OperatorVisit:
+    """A request of an operator who is signed in."""
+
+    #: The arena that the path names, if it names one.
+    place: Arena | None = None
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.registry = registry_of(request)
+        self.pool: ConnectionPool = self.registry.pool
+        self.actor: Actor = request.state.actor
+
+    @property
+    def session(self) -> OperatorSession:
+        session = self.actor.session
+        assert session is not None
+        return session
+
+    def page(self, template: str, active: str | None = None, **values: Any) -> HTMLResponse:
+        """Render a page, with a notice of what was just done after a form.
+
+        ``active``: its entry in the navigation; ``status``: the status of the answer, 200 unless it is given;
+        ``trouble``: why a form was not obeyed.
+        """
+        arena = self.place
+        given: dict[str, Any] = {
+            "me": self.session.name,
+            "may": partial(_may, self.actor, arena),
+            # Whether the contents of the arena can be changed.
+            "changeable": arena is None or arena.settings.accepts_votes,
+            "said": NOTICES.get(self.request.query_params.get("said", "")),
+            "trouble": None,
+            "arena": arena,
+            "active": active,
+        }
+        return render_page(self.request, f"operator/{template}", **(given | values))
 
 
-def session_of(request: Request) -> OperatorSession:
-    """The session of the operator who is signed in."""
-    session = actor_of(request).session
-    assert session is not None
-    return session
+class ArenaVisit(OperatorVisit):
+    """The same, about the arena that the path names."""
+
+    def __init__(self, request: Request, arena: Arena) -> None:
+        super().__init__(request)
+        self.arena = self.place = arena
+
+    async def apply_settings(self) -> None:
+        """Let what this process remembers of the arena follow a change of its settings."""
+        await self.registry.settings_changed()
+        boards_of(self.request).forget(self.arena.name)
+
+    def done(self, said: str, *parts: str | int, query: Mapping[str, str | None] | None = None) -> Response:
+        """Redirect to a page of the arena with a notice that the form was processed."""
+        return redirect_with_notice(said, "arenas", self.arena.name, *parts, query=query)
 
 
-def pool_of(request: Request) -> ConnectionPool:
-    """The connection pool."""
-    return registry_of(request).pool
+async def _visit_arena(request: Request, arena: str) -> ArenaVisit:
+    return ArenaVisit(request, await find_arena(registry_of(request).pool, arena))
 
 
-async def arena_of(request: Request, arena: str) -> Arena:
-    """The arena with this name, read from the database."""
-    return await read_arena(pool_of(request), arena)
-
-
-#: The arena that the path names.
-FoundArena = Annotated[Arena, Depends(arena_of)]
-
-
-def operator_page(request: Request, template: str, **values: Any) -> HTMLResponse:
-    """Render a page of the operator, with a notice of what was just done after a form.
-
-    ``status``: the status of the answer, 200 unless it is given; ``trouble``: why a form was not obeyed.
-    """
-    given: dict[str, Any] = {
-        "me": session_of(request).name,
-        "may": partial(_may, actor_of(request), values.get("arena")),
-        # Whether the contents of the arena can be changed.
-        "changeable": values.get("arena") is None or values["arena"].settings.accepts_votes,
-        "said": NOTICES.get(request.query_params.get("said", "")),
-        "trouble": None,
-        "arena": None,
-        "active": None,
-    }
-    return render_page(request, f"operator/{template}", **(given | values))
+OnServer = Annotated[OperatorVisit, Depends(OperatorVisit)]
+OnArena = Annotated[ArenaVisit, Depends(_visit_arena)]
 
 
 def _may(actor: Actor, arena: Arena | None, path: str, method: str = "GET", name: str | None = None) -> bool:
@@ -148,11 +166,6 @@ def _may(actor: Actor, arena: Arena | None, path: str, method: str = "GET", name
         return actor.may_somewhere("admin", need.role)
     named = name or (None if arena is None else arena.name)
     return actor.may("admin", named if need.where == "arena" else None, need.role)
-
-
-def arena_page(request: Request, arena: Arena, template: str, active: str, **values: Any) -> HTMLResponse:
-    """Render a page of one arena."""
-    return operator_page(request, template, arena=arena, active=active, **values)
 
 
 def redirect_with_notice(

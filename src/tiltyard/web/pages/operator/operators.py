@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any
 
-from fastapi import Form, Path, Request
+from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.accounts import OPERATOR_ROLES, ROLE_MEANINGS
-from tiltyard.arena.content.arenas import read_arenas
+from tiltyard.arena.content.arenas import list_arenas
 from tiltyard.arena.operators.invitations import DEFAULT_INVITATION_DAYS
 from tiltyard.arena.operators.operators import (
     OperatorRecord,
@@ -28,13 +28,11 @@ from tiltyard.arena.operators.operators import (
 )
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
 from tiltyard.foundation.field_definitions import whole_number
-from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages.operator.operator_access import (
-    actor_of,
-    arena_of,
-    operator_page,
+    OnArena,
+    OnServer,
+    OperatorVisit,
     operator_router,
-    pool_of,
     redirect_with_notice,
 )
 
@@ -46,159 +44,152 @@ Text = Annotated[str, Form()]
 
 
 @router.get("/operators", response_class=HTMLResponse)
-async def operators_page(request: Request) -> HTMLResponse:
+async def operators_page(visit: OnServer) -> HTMLResponse:
     """All operators, and invitations that were not used."""
-    return await _page(request, None)
+    return await _page(visit)
 
 
 @router.post("/operators", response_class=HTMLResponse)
 async def invite_form(
-    request: Request, invitee: Text = "", role: Text = "", arena: Text = "", days: Text = ""
+    visit: OnServer, invitee: Text = "", role: Text = "", arena: Text = "", days: Text = ""
 ) -> HTMLResponse:
     """Invite an operator, for the installation or for an arena. The link is shown on this page only."""
     given = {"invitee": invitee, "role": role, "arena": arena, "days": days}
-    return await _invite(request, None, given)
+    return await _invite(visit, given)
 
 
 @router.post("/operators/invitations/{link}/revoke")
-async def revoke_invitation_form(link: Link, request: Request) -> Response:
+async def revoke_invitation_form(link: Link, visit: OnServer) -> Response:
     """Revoke an invitation that was not used."""
-    await revoke_operator_invitation(pool_of(request), link, actor=actor_of(request).name)
+    await revoke_operator_invitation(visit.pool, link, actor=visit.actor.name)
     return redirect_with_notice("operator-uninvited", "operators")
 
 
 @router.get("/operators/{operator}", response_class=HTMLResponse)
-async def one_operator_page(operator: Number, request: Request) -> HTMLResponse:
+async def one_operator_page(operator: Number, visit: OnServer) -> HTMLResponse:
     """One operator: its roles, and where it is signed in."""
-    return await _one(request, operator)
+    return await _one(visit, operator)
 
 
 @router.post("/operators/{operator}/role", response_class=HTMLResponse)
-async def role_form(operator: Number, request: Request, role: Text = "", arena: Text = "") -> Response:
+async def role_form(operator: Number, visit: OnServer, role: Text = "", arena: Text = "") -> Response:
     """Give a role, or take it away."""
-    one = await _find(request, operator)
+    one = await _find(visit, operator)
     try:
         await set_operator_role(
-            pool_of(request), one.name, role or None, arena=arena or None, actor=actor_of(request).name
+            visit.pool, one.name, role or None, arena=arena or None, actor=visit.actor.name
         )
     except (InputError, Conflict) as error:
-        return await _one(request, operator, trouble=str(error), status=409)
+        return await _one(visit, operator, trouble=str(error), status=409)
     return redirect_with_notice("role", "operators", operator)
 
 
 @router.post("/operators/{operator}/sign-out")
-async def sign_out_form(operator: Number, request: Request) -> Response:
+async def sign_out_form(operator: Number, visit: OnServer) -> Response:
     """Sign an operator out everywhere."""
-    await _find(request, operator)
-    await end_sessions(pool_of(request), operator, actor=actor_of(request).name)
+    await _find(visit, operator)
+    await end_sessions(visit.pool, operator, actor=visit.actor.name)
     return redirect_with_notice("signed-out", "operators", operator)
 
 
 @router.get("/operators/{operator}/remove", response_class=HTMLResponse)
-async def remove_page(operator: Number, request: Request) -> HTMLResponse:
+async def remove_page(operator: Number, visit: OnServer) -> HTMLResponse:
     """Confirm removing an operator."""
-    one = await _find(request, operator)
-    return operator_page(request, "operator_remove.html", active="operators", one=one)
+    one = await _find(visit, operator)
+    return visit.page("operator_remove.html", active="operators", one=one)
 
 
 @router.post("/operators/{operator}/remove", response_class=HTMLResponse)
-async def remove_form(operator: Number, request: Request) -> Response:
+async def remove_form(operator: Number, visit: OnServer) -> Response:
     """Remove an operator."""
-    one = await _find(request, operator)
+    one = await _find(visit, operator)
     try:
-        await remove_operator(pool_of(request), one.name, actor=actor_of(request).name)
+        await remove_operator(visit.pool, one.name, actor=visit.actor.name)
     except Conflict as error:
-        return await _one(request, operator, trouble=str(error), status=409)
+        return await _one(visit, operator, trouble=str(error), status=409)
     return redirect_with_notice("operator-removed", "operators")
 
 
 @router.get("/arenas/{arena}/operators", response_class=HTMLResponse)
-async def arena_operators_page(arena: str, request: Request) -> HTMLResponse:
+async def arena_operators_page(visit: OnArena) -> HTMLResponse:
     """The operators of one arena."""
-    return await _page(request, arena)
+    return await _page(visit)
 
 
 @router.post("/arenas/{arena}/operators", response_class=HTMLResponse)
 async def arena_invite_form(
-    arena: str, request: Request, invitee: Text = "", role: Text = "", days: Text = ""
+    visit: OnArena, invitee: Text = "", role: Text = "", days: Text = ""
 ) -> HTMLResponse:
     """Invite an operator of this arena. The link is shown on this page only."""
-    return await _invite(request, arena, {"invitee": invitee, "role": role, "arena": arena, "days": days})
+    return await _invite(visit, {"invitee": invitee, "role": role, "arena": visit.arena.name, "days": days})
 
 
 @router.post("/arenas/{arena}/operators/invitations/{link}/revoke")
-async def arena_revoke_invitation_form(arena: str, link: Link, request: Request) -> Response:
+async def arena_revoke_invitation_form(visit: OnArena, link: Link) -> Response:
     """Revoke an invitation to this arena."""
-    await revoke_operator_invitation(pool_of(request), link, arena=arena, actor=actor_of(request).name)
-    return redirect_with_notice("operator-uninvited", "arenas", arena, "operators")
+    await revoke_operator_invitation(visit.pool, link, arena=visit.arena.name, actor=visit.actor.name)
+    return visit.done("operator-uninvited", "operators")
 
 
 @router.post("/arenas/{arena}/operators/{operator}/role", response_class=HTMLResponse)
-async def arena_role_form(arena: str, operator: Number, request: Request, role: Text = "") -> Response:
+async def arena_role_form(visit: OnArena, operator: Number, role: Text = "") -> Response:
     """Give a role in this arena to an operator of it, or take it away."""
-    one = await _find(request, operator, arena)
+    one = await _find(visit, operator, visit.arena.name)
     try:
         await set_operator_role(
-            pool_of(request), one.name, role or None, arena=arena, actor=actor_of(request).name
+            visit.pool, one.name, role or None, arena=visit.arena.name, actor=visit.actor.name
         )
     except InputError as error:
-        return await _page(request, arena, trouble=str(error), status=422)
-    return redirect_with_notice("role", "arenas", arena, "operators")
+        return await _page(visit, trouble=str(error), status=422)
+    return visit.done("role", "operators")
 
 
-async def _find(request: Request, operator: int, arena: str | None = None) -> OperatorRecord:
-    known = await list_operators(pool_of(request), arena)
+async def _find(visit: OperatorVisit, operator: int, arena: str | None = None) -> OperatorRecord:
+    known = await list_operators(visit.pool, arena)
     for one in known:
         if one.operator == operator:
             return one
     raise NotFound(f"no operator {operator}, or it was removed; see the list of operators")
 
 
-async def _invite(request: Request, arena: str | None, given: dict[str, str]) -> HTMLResponse:
+async def _invite(visit: OperatorVisit, given: dict[str, str]) -> HTMLResponse:
     try:
         days = whole_number(given["days"].strip())
         if days is None or not 0 < days <= 3650:
             raise BadOption(f"days is {given['days'][:100]!r}; expected a number from 1 to 3650")
         terms = invitation_terms(given["invitee"].strip(), timedelta(days=days))
         code, made = await invite_operator(
-            pool_of(request),
-            terms,
-            given["role"],
-            arena=given["arena"] or None,
-            actor=actor_of(request).name,
+            visit.pool, terms, given["role"], arena=given["arena"] or None, actor=visit.actor.name
         )
     except (InputError, Conflict, NotFound) as error:
         shown = {name: value[:200] for name, value in given.items()}
-        return await _page(request, arena, status=422, trouble=str(error), given=shown)
-    link = f"{registry_of(request).settings.address().rstrip('/')}/claim/{code}"
-    return await _page(request, arena, link=link, made=made)
+        return await _page(visit, status=422, trouble=str(error), given=shown)
+    link = f"{visit.registry.settings.address().rstrip('/')}/claim/{code}"
+    return await _page(visit, link=link, made=made)
 
 
-async def _page(request: Request, arena: str | None, **values: Any) -> HTMLResponse:
-    pool = pool_of(request)
-    shown = {
-        "arena": None if arena is None else await arena_of(request, arena),
+async def _page(visit: OperatorVisit, **values: Any) -> HTMLResponse:
+    pool, arena = visit.pool, None if visit.place is None else visit.place.name
+    shown: dict[str, Any] = {
         "operators": await list_operators(pool, arena),
         "invitations": await list_operator_invitations(pool, arena),
-        "arenas": await read_arenas(pool) if arena is None else [],
+        "arenas": await list_arenas(pool) if arena is None else [],
         "roles": OPERATOR_ROLES,
         "meanings": ROLE_MEANINGS,
         "given": {"invitee": "", "role": "moderator", "arena": "", "days": str(DEFAULT_INVITATION_DAYS)},
         "link": None,
         "made": None,
-        "active": "operators",
     }
-    return operator_page(request, "operators.html", **(shown | values))
+    return visit.page("operators.html", "operators", **(shown | values))
 
 
-async def _one(request: Request, operator: int, **said: Any) -> HTMLResponse:
-    return operator_page(
-        request,
+async def _one(visit: OperatorVisit, operator: int, **said: Any) -> HTMLResponse:
+    return visit.page(
         "operator.html",
         active="operators",
-        one=await _find(request, operator),
-        sessions=await list_sessions(pool_of(request), operator),
-        arenas=await read_arenas(pool_of(request)),
+        one=await _find(visit, operator),
+        sessions=await list_sessions(visit.pool, operator),
+        arenas=await list_arenas(visit.pool),
         roles=OPERATOR_ROLES,
         meanings=ROLE_MEANINGS,
         **said,

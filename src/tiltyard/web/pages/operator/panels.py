@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Form, Path, Request
+from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.operators.panel_records import (
@@ -21,17 +21,8 @@ from tiltyard.arena.operators.panels import PanelTerms, close_panel, list_panels
 from tiltyard.core.judging.diagnostics.rater_agreement import RaterValue
 from tiltyard.errors import BadOption, Closed, Conflict, InputError, NotFound
 from tiltyard.foundation.field_definitions import whole_number
-from tiltyard.web.access.access import registry_of
-from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.operator.operator_access import (
-    actor_of,
-    arena_of,
-    arena_page,
-    operator_router,
-    pool_of,
-    redirect_with_notice,
-)
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 
 router = operator_router("/arenas/{arena}/panels")
 
@@ -42,15 +33,14 @@ _EMPTY = {"name": "", "raters": "", "overlap": "2", "categories": "", "pairs": "
 
 
 @router.get("", response_class=HTMLResponse)
-async def panels_page(arena: str, request: Request) -> HTMLResponse:
+async def panels_page(visit: OnArena) -> HTMLResponse:
     """All panels, and the form that opens another."""
-    return await _list_page(request, arena)
+    return await _list_page(visit)
 
 
 @router.post("", response_class=HTMLResponse)
 async def open_form(
-    arena: str,
-    request: Request,
+    visit: OnArena,
     name: Text = "",
     raters: Text = "",
     overlap: Text = "2",
@@ -58,7 +48,7 @@ async def open_form(
     pairs: Text = "",
 ) -> HTMLResponse:
     """Open a panel. The links of its raters are shown on this page only."""
-    settings = registry_of(request).settings
+    settings = visit.registry.settings
     try:
         terms = PanelTerms(
             name.strip(),
@@ -68,7 +58,7 @@ async def open_form(
             pairs_per_prompt=_number("pairs", pairs) if pairs.strip() else None,
         )
         opened = await open_panel(
-            pool_of(request), arena, terms, shard=settings.shard, actor=actor_of(request).name
+            visit.pool, visit.arena.name, terms, shard=settings.shard, actor=visit.actor.name
         )
     except (InputError, Conflict, NotFound) as error:
         given = {
@@ -78,95 +68,88 @@ async def open_form(
             "categories": categories[:20_000],
             "pairs": pairs[:20],
         }
-        return await _list_page(request, arena, status=422, trouble=str(error), given=given)
-    await registry_of(request).settings_changed()
-    boards_of(request).forget(arena)
+        return await _list_page(visit, status=422, trouble=str(error), given=given)
+    await visit.apply_settings()
     address = settings.address().rstrip("/")
     links = [
         (rater.name, address + paths.join(code))
         for rater, code in zip(opened.raters, opened.codes, strict=True)
     ]
-    return await _list_page(request, arena, links=links, opened=opened.panel)
+    return await _list_page(visit, links=links, opened=opened.panel)
 
 
 @router.get("/{panel}", response_class=HTMLResponse)
-async def panel_page(arena: str, panel: Number, request: Request) -> HTMLResponse:
+async def panel_page(visit: OnArena, panel: Number) -> HTMLResponse:
     """Progress, agreement, disagreements and, of a closed panel, the board."""
-    return await _panel_page(request, arena, await _record(request, arena, panel))
+    return await _panel_page(visit, await _record(visit, panel))
 
 
 @router.post("/{panel}/adjudicate", response_class=HTMLResponse)
 async def adjudicate_form(
-    arena: str, panel: Number, request: Request, item: Text = "", verdict: Text = "", note: Text = ""
+    visit: OnArena, panel: Number, item: Text = "", verdict: Text = "", note: Text = ""
 ) -> Response:
     """Record what a senior rater says of an item."""
-    record = await _record(request, arena, panel)
+    record = await _record(visit, panel)
     try:
         chosen = whole_number(verdict)
         if chosen not in set(RaterValue):
             raise BadOption("choose which response is better, a tie or both bad")
         await adjudicate(
-            pool_of(request),
-            arena,
+            visit.pool,
+            visit.arena.name,
             record.panel.name,
             _number("item", item),
             RaterValue(chosen),
             note.strip(),
-            actor=actor_of(request).name,
+            actor=visit.actor.name,
         )
     except (InputError, NotFound, Closed) as error:
-        return await _panel_page(request, arena, record, status=422, trouble=str(error))
-    return redirect_with_notice("adjudicated", "arenas", arena, "panels", panel)
+        return await _panel_page(visit, record, status=422, trouble=str(error))
+    return visit.done("adjudicated", "panels", panel)
 
 
 @router.post("/{panel}/close")
-async def close_form(arena: str, panel: Number, request: Request) -> Response:
+async def close_form(visit: OnArena, panel: Number) -> Response:
     """Close a panel for good."""
-    record = await _record(request, arena, panel)
-    await close_panel(pool_of(request), arena, record.panel.name, actor=actor_of(request).name)
-    await registry_of(request).settings_changed()
-    boards_of(request).forget(arena)
-    return redirect_with_notice("panel-closed", "arenas", arena, "panels", panel)
+    record = await _record(visit, panel)
+    await close_panel(visit.pool, visit.arena.name, record.panel.name, actor=visit.actor.name)
+    await visit.apply_settings()
+    return visit.done("panel-closed", "panels", panel)
 
 
 @router.get("/{panel}/table.{form}")
-async def table_file(
-    arena: str, panel: Number, form: Literal["csv", "parquet"], request: Request
-) -> Response:
+async def table_file(visit: OnArena, panel: Number, form: Literal["csv", "parquet"]) -> Response:
     """One row for each task, with the names of the raters."""
-    record = await _record(request, arena, panel)
+    record = await _record(visit, panel)
     headers = {
-        "Content-Disposition": f'attachment; filename="{arena}-panel-{panel}.{form}"',
+        "Content-Disposition": f'attachment; filename="{visit.arena.name}-panel-{panel}.{form}"',
         "Cache-Control": "no-store",
     }
     return Response(panel_file(record, form), media_type=_TYPES[form], headers=headers)
 
 
-async def _record(request: Request, arena: str, panel: int) -> PanelRecord:
-    known = await list_panels(pool_of(request), arena)
+async def _record(visit: ArenaVisit, panel: int) -> PanelRecord:
+    known = await list_panels(visit.pool, visit.arena.name)
     name = next((one.name for one in known if one.panel == panel), None)
     if name is None:
         raise NotFound(f"no panel {panel}; see the list of panels")
-    return await read_panel(pool_of(request), arena, name)
+    return await read_panel(visit.pool, visit.arena.name, name)
 
 
-async def _list_page(request: Request, arena: str, **values: Any) -> HTMLResponse:
-    found = await arena_of(request, arena)
+async def _list_page(visit: ArenaVisit, **values: Any) -> HTMLResponse:
     shown = {
-        "panels": (await list_panels(pool_of(request), arena))[::-1],
+        "panels": (await list_panels(visit.pool, visit.arena.name))[::-1],
         "given": _EMPTY,
         "links": None,
         "opened": None,
     }
-    return arena_page(request, found, "panels.html", "panels", **(shown | values))
+    return visit.page("panels.html", "panels", **(shown | values))
 
 
-async def _panel_page(request: Request, arena: str, record: PanelRecord, **values: Any) -> HTMLResponse:
+async def _panel_page(visit: ArenaVisit, record: PanelRecord, **values: Any) -> HTMLResponse:
     agreement = agreement_rows(record)
     figures = [figure for row in agreement for figure in (row.found.alpha, row.found.share)]
-    return arena_page(
-        request,
-        await arena_of(request, arena),
+    return visit.page(
         "panel.html",
         "panels",
         panel=record.panel,

@@ -6,23 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import apply_policy_changes, current_policy, set_policy
 from tiltyard.core.policy.state.policy import PHASES, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption
 from tiltyard.foundation.field_definitions import FieldDefinition, definitions, whole_number
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_page,
-    operator_router,
-    pool_of,
-    redirect_with_notice,
-)
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 
 router = operator_router("/arenas/{arena}")
 
@@ -31,67 +22,65 @@ Input = tuple[str, str, str]
 
 
 @router.get("/policy", response_class=HTMLResponse)
-async def policy_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def policy_page(visit: OnArena) -> HTMLResponse:
     """All constants, with their meanings."""
-    policy = await current_policy(pool_of(request), arena.name)
-    return _form(request, arena, policy, {})
+    policy = await current_policy(visit.pool, visit.arena.name)
+    return _form(visit, policy, {})
 
 
 @router.get("/policy/review", response_class=HTMLResponse)
-async def policy_review(arena: FoundArena, request: Request) -> HTMLResponse:
+async def policy_review(visit: OnArena) -> HTMLResponse:
     """Review the changes before they are saved."""
-    policy = await current_policy(pool_of(request), arena.name)
-    given = dict(request.query_params)
+    policy = await current_policy(visit.pool, visit.arena.name)
+    given = dict(visit.request.query_params)
     try:
         changed = read_constants(policy, given)
         Standing(policy, (), ()).under(apply_policy_changes(policy, changed))
     except BadOption as error:
-        return _form(request, arena, policy, given, trouble=str(error), status=422)
+        return _form(visit, policy, given, trouble=str(error), status=422)
     new = {definition: changed[name] for name, definition in definitions(Policy).items() if name in changed}
     rows = [(one, one.text(getattr(policy, one.name)), one.text(value)) for one, value in new.items()]
     sent = [each for one, value in new.items() for each in _inputs(one, value, {})]
-    return arena_page(request, arena, "policy_review.html", "policy", rows=rows, sent=sent)
+    return visit.page("policy_review.html", "policy", rows=rows, sent=sent)
 
 
 @router.post("/policy")
-async def policy_form(arena: FoundArena, request: Request) -> Response:
+async def policy_form(visit: OnArena) -> Response:
     """Save the reviewed changes."""
-    policy = await current_policy(pool_of(request), arena.name)
-    given = {name: str(value) for name, value in (await request.form()).items()}
+    policy = await current_policy(visit.pool, visit.arena.name)
+    given = {name: str(value) for name, value in (await visit.request.form()).items()}
     try:
         changed = read_constants(policy, given)
-        await set_policy(pool_of(request), arena.name, changed, actor=actor_of(request).name)
+        await set_policy(visit.pool, visit.arena.name, changed, actor=visit.actor.name)
     except BadOption as error:
-        return _form(request, arena, policy, given, trouble=str(error), status=422)
-    return redirect_with_notice("policy" if changed else "unchanged", "arenas", arena.name, "policy")
+        return _form(visit, policy, given, trouble=str(error), status=422)
+    return visit.done("policy" if changed else "unchanged", "policy")
 
 
 @router.get("/phase", response_class=HTMLResponse)
-async def phase_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def phase_page(visit: OnArena) -> HTMLResponse:
     """The four phases, and the current one."""
-    policy = await current_policy(pool_of(request), arena.name)
-    return arena_page(request, arena, "phase.html", "phase", phases=PHASES, phase=policy.phase)
+    policy = await current_policy(visit.pool, visit.arena.name)
+    return visit.page("phase.html", "phase", phases=PHASES, phase=policy.phase)
 
 
 @router.get("/phase/confirm", response_class=HTMLResponse)
-async def phase_confirm(arena: FoundArena, request: Request, phase: int) -> HTMLResponse:
+async def phase_confirm(visit: OnArena, phase: int) -> HTMLResponse:
     """Confirm a change of phase."""
-    policy = await current_policy(pool_of(request), arena.name)
+    policy = await current_policy(visit.pool, visit.arena.name)
     apply_policy_changes(policy, {"phase": phase})
-    return arena_page(
-        request, arena, "phase_confirm.html", "phase", now=PHASES[policy.phase - 1], then=PHASES[phase - 1]
-    )
+    return visit.page("phase_confirm.html", "phase", now=PHASES[policy.phase - 1], then=PHASES[phase - 1])
 
 
 @router.post("/phase")
-async def phase_form(arena: str, request: Request) -> Response:
+async def phase_form(visit: OnArena) -> Response:
     """Change the phase."""
-    given = str((await request.form()).get("phase", ""))
-    before = await current_policy(pool_of(request), arena)
+    given = str((await visit.request.form()).get("phase", ""))
+    before = await current_policy(visit.pool, visit.arena.name)
     number = whole_number(given)
     changed = {"phase": given[:100] if number is None else number}
-    after = await set_policy(pool_of(request), arena, changed, actor=actor_of(request).name)
-    return redirect_with_notice("unchanged" if after == before else "phase", "arenas", arena, "phase")
+    after = await set_policy(visit.pool, visit.arena.name, changed, actor=visit.actor.name)
+    return visit.done("unchanged" if after == before else "phase", "phase")
 
 
 def constants(
@@ -125,11 +114,9 @@ def read_constants(policy: Policy, given: Mapping[str, str]) -> dict[str, object
     return changed
 
 
-def _form(
-    request: Request, arena: Arena, policy: Policy, given: Mapping[str, str], **said: Any
-) -> HTMLResponse:
+def _form(visit: ArenaVisit, policy: Policy, given: Mapping[str, str], **said: Any) -> HTMLResponse:
     groups = constants(policy, given)
-    return arena_page(request, arena, "policy.html", "policy", groups=groups, **said)
+    return visit.page("policy.html", "policy", groups=groups, **said)
 
 
 def _inputs(definition: FieldDefinition, value: Any, given: Mapping[str, str]) -> list[Input]:

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Query
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
-from tiltyard.arena.content.arenas import Arena, read_prompt_responses
+from tiltyard.arena.content.arenas import read_prompt_responses
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import CONVERSATION, read_conversation
 from tiltyard.arena.operators.stages import AnsweredPrompt, PreviewedResponse, find_answered_prompt
 from tiltyard.errors import NotFound
-from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.matchup_view import (
     ConversationTurn,
@@ -28,7 +27,7 @@ from tiltyard.web.pages.matchup_view import (
     divide_conversations,
     image_address,
 )
-from tiltyard.web.pages.operator.operator_access import FoundArena, arena_page, operator_router, pool_of
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, OperatorVisit, operator_router
 from tiltyard.web.pages.voter_texts import read_voter_texts
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.app_sandbox import PLAIN
@@ -37,34 +36,32 @@ router = operator_router("/arenas/{arena}/preview")
 
 
 @router.get("", response_class=HTMLResponse)
-async def preview_page(
-    arena: FoundArena, request: Request, prompt: Annotated[int, Query(ge=0, lt=2**31)] = 0
-) -> HTMLResponse:
+async def preview_page(visit: OnArena, prompt: Annotated[int, Query(ge=0, lt=2**31)] = 0) -> HTMLResponse:
     """A prompt with two responses chosen at random, as voters see them. A live arena has none before it is asked."""
-    asked = None if arena.settings.is_live else await find_answered_prompt(pool_of(request), arena, prompt)
-    scene, pair = (None, ()) if asked is None else await _scene(request, arena, asked)
-    return arena_page(
-        request,
-        arena,
+    asked = (
+        None if visit.arena.settings.is_live else await find_answered_prompt(visit.pool, visit.arena, prompt)
+    )
+    scene, pair = (None, ()) if asked is None else await _scene(visit, asked)
+    return visit.page(
         "preview.html",
         "preview",
         scene=scene,
         asked=asked,
         pair=pair,
         first=prompt,
-        texts=await read_voter_texts(request, arena),
+        texts=await read_voter_texts(visit.request, visit.arena),
     )
 
 
 async def _scene(
-    request: Request, arena: Arena, asked: AnsweredPrompt
+    visit: ArenaVisit, asked: AnsweredPrompt
 ) -> tuple[MatchupView, tuple[PreviewedResponse, ...]]:
     pair = tuple(secrets.SystemRandom().sample(asked.responses, 2))
-    url = f"/api/v1/arenas/{arena.name}/responses"
+    url = f"/api/v1/arenas/{visit.arena.name}/responses"
     queries = [{"model": one.model, "prompt": asked.name} for one in pair]
     conversation, alone = await asyncio.to_thread(
         divide_conversations,
-        [await _content(request, one) for one in pair],
+        [await _content(visit, one) for one in pair],
         [image_address(url, query) for query in queries],
         language=asked.language,
     )
@@ -87,13 +84,13 @@ async def _scene(
     return MatchupView("preview", text, None, asked.language, (a, b), now, conversation), pair
 
 
-async def _content(request: Request, one: PreviewedResponse) -> ResponseContent:
+async def _content(visit: OperatorVisit, one: PreviewedResponse) -> ResponseContent:
     """A response; empty if it is not a text, or was withdrawn just now."""
     nothing = ResponseContent(PLAIN, b"")
     if one.kind != "text":
         return nothing
     try:
-        return await registry_of(request).blobs.read(one.response)
+        return await visit.registry.blobs.read(one.response)
     except NotFound:
         return nothing
 
@@ -123,28 +120,24 @@ class PromptPreview:
     responses: tuple[ResponsePreview, ...]
 
 
-async def preview_responses(
-    request: Request, arena: Arena, prompt: str, models: Collection[str]
-) -> PromptPreview:
+async def preview_responses(visit: ArenaVisit, prompt: str, models: Collection[str]) -> PromptPreview:
     """Read a prompt and the responses of these models: live ones, or else hidden ones."""
-    text, numbers = await read_prompt_responses(pool_of(request), arena, prompt, models)
+    text, numbers = await read_prompt_responses(visit.pool, visit.arena, prompt, models)
     shown = None if text is None else await asyncio.to_thread(render_text, text)
     pairs = zip(models, numbers, strict=True)
     return PromptPreview(
-        shown, tuple([await _response(request, arena, prompt, model, number) for model, number in pairs])
+        shown, tuple([await _response(visit, prompt, model, number) for model, number in pairs])
     )
 
 
-async def _response(
-    request: Request, arena: Arena, prompt: str, model: str, response: int | None
-) -> ResponsePreview:
+async def _response(visit: ArenaVisit, prompt: str, model: str, response: int | None) -> ResponsePreview:
     try:
-        content = None if response is None else await registry_of(request).blobs.read_kept(response)
+        content = None if response is None else await visit.registry.blobs.read_kept(response)
     except NotFound:
         content = None
     if content is None:
         return ResponsePreview(model)
-    url, query = f"/api/v1/arenas/{arena.name}/responses", {"model": model, "prompt": prompt}
+    url, query = f"/api/v1/arenas/{visit.arena.name}/responses", {"model": model, "prompt": prompt}
     if content.media_type in (PLAIN, CONVERSATION):
         stored = await asyncio.to_thread(read_conversation, content)
         turn = build_single_turn(stored, image_address(url, query))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.answer_rows import validate_name
@@ -15,66 +14,51 @@ from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
 from tiltyard.errors import InputError
 from tiltyard.foundation.field_definitions import FieldDefinition, definitions
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access.access import registry_of
-from tiltyard.web.access.route_access import boards_of
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_page,
-    operator_router,
-    pool_of,
-    redirect_with_notice,
-)
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 
 router = operator_router("/arenas/{arena}/settings")
 
 
 @router.get("", response_class=HTMLResponse)
-async def settings_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def settings_page(visit: OnArena) -> HTMLResponse:
     """All settings, with their meanings."""
-    return await _form(request, arena, {})
+    return await _form(visit, {})
 
 
 @router.get("/review", response_class=HTMLResponse)
-async def settings_review(arena: FoundArena, request: Request) -> HTMLResponse:
+async def settings_review(visit: OnArena) -> HTMLResponse:
     """Review the changes before they are saved."""
-    given = dict(request.query_params)
+    given = dict(visit.request.query_params)
     try:
-        title, changed = read_settings(arena, given)
+        title, changed = read_settings(visit.arena, given)
     except InputError as error:
-        return await _form(request, arena, given, trouble=str(error), status=422)
-    before, known = arena.settings.to_dict(), editable_settings(arena)
+        return await _form(visit, given, trouble=str(error), status=422)
+    before, known = visit.arena.settings.to_dict(), editable_settings(visit.arena)
     sent = [(name, known[name].text(value)) for name, value in changed.items()]
     rows = [(known[name], known[name].text(before[name]), text) for name, text in sent]
-    return arena_page(
-        request,
-        arena,
+    return visit.page(
         "settings_review.html",
         "settings",
         rows=rows,
         sent=sent,
         title=title,
-        **await _blind_votes(request, arena, ArenaSettings.from_dict(before | changed)),
+        **await _blind_votes(visit, ArenaSettings.from_dict(before | changed)),
     )
 
 
 @router.post("")
-async def settings_form(arena: FoundArena, request: Request) -> Response:
+async def settings_form(visit: OnArena) -> Response:
     """Save the reviewed changes."""
-    registry = registry_of(request)
-    given = {name: str(value) for name, value in (await request.form()).items()}
+    given = {name: str(value) for name, value in (await visit.request.form()).items()}
     try:
-        title, changed = read_settings(arena, given)
+        title, changed = read_settings(visit.arena, given)
         if not changed and title is None:
-            return redirect_with_notice("unchanged", "arenas", arena.name, "settings")
-        await change_settings(
-            pool_of(request), arena.name, changed, title=title, actor=actor_of(request).name
-        )
+            return visit.done("unchanged", "settings")
+        await change_settings(visit.pool, visit.arena.name, changed, title=title, actor=visit.actor.name)
     except InputError as error:
-        return await _form(request, arena, given, trouble=str(error), status=422)
-    await registry.settings_changed()
-    boards_of(request).forget(arena.name)
-    return redirect_with_notice("settings", "arenas", arena.name, "settings")
+        return await _form(visit, given, trouble=str(error), status=422)
+    await visit.apply_settings()
+    return visit.done("settings", "settings")
 
 
 def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, dict[str, object]]:
@@ -107,28 +91,26 @@ class _BlindVotes(TypedDict):
     blind_votes: int | None
 
 
-async def _blind_votes(request: Request, arena: Arena, settings: ArenaSettings) -> _BlindVotes:
+async def _blind_votes(visit: ArenaVisit, settings: ArenaSettings) -> _BlindVotes:
     """Compute how many blind votes one voter can cast with these settings."""
     if settings.is_live:
         return {"reveal": "live", "session_votes": settings.session_votes, "blind_votes": None}
-    queue = await registry_of(request).voting_queue(arena.name)
+    queue = await visit.registry.voting_queue(visit.arena.name)
     revealed_after = {"vote": 1, "session": settings.session_votes, "never": None}[settings.reveal]
     blind = blind_votes_of_one(await queue.responses_by_prompt(), revealed_after)
     return {"reveal": settings.reveal, "session_votes": settings.session_votes, "blind_votes": blind}
 
 
-async def _form(request: Request, arena: Arena, given: Mapping[str, str], **said: Any) -> HTMLResponse:
+async def _form(visit: ArenaVisit, given: Mapping[str, str], **said: Any) -> HTMLResponse:
     settings = [
-        (one, given.get(name, one.text(getattr(arena.settings, name))))
-        for name, one in editable_settings(arena).items()
+        (one, given.get(name, one.text(getattr(visit.arena.settings, name))))
+        for name, one in editable_settings(visit.arena).items()
     ]
-    return arena_page(
-        request,
-        arena,
+    return visit.page(
         "settings.html",
         "settings",
         settings=settings,
-        title=given.get("title", arena.title),
-        **await _blind_votes(request, arena, arena.settings),
+        title=given.get("title", visit.arena.title),
+        **await _blind_votes(visit, visit.arena.settings),
         **said,
     )

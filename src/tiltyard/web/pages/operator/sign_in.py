@@ -26,8 +26,6 @@ _MAX_NAME_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 100, 1024
 
 @dataclass(frozen=True, slots=True)
 class _Visitor:
-    """The visitor of the sign-in page."""
-
     #: The operator's name, if signed in.
     known: str | None = None
     #: Whether there is a cookie whose session has expired or was revoked.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Form, Query, Request
+from fastapi import Form, Query
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.stages import (
     DELETION_GRACE_DAYS,
     clear_test_votes,
@@ -19,15 +18,10 @@ from tiltyard.arena.operators.stages import (
     set_stage,
 )
 from tiltyard.errors import Conflict
-from tiltyard.web.access.access import registry_of
-from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_of,
-    arena_page,
+    ArenaVisit,
+    OnArena,
     operator_router,
-    pool_of,
     redirect_with_notice,
 )
 
@@ -39,69 +33,61 @@ ConfirmedAct = Literal["open", "archive"]
 
 
 @router.get("", response_class=HTMLResponse)
-async def stage_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def stage_page(visit: OnArena) -> HTMLResponse:
     """The current stage, and what can be done."""
-    return await _page(request, arena)
+    return await _page(visit)
 
 
 @router.get("/confirm", response_class=HTMLResponse)
-async def stage_confirm(
-    arena: FoundArena, request: Request, act: Annotated[ConfirmedAct, Query()]
-) -> HTMLResponse:
+async def stage_confirm(visit: OnArena, act: Annotated[ConfirmedAct, Query()]) -> HTMLResponse:
     """What an act does, before it is done."""
-    return await _confirm(request, arena, act)
+    return await _confirm(visit, act)
 
 
 @router.post("")
-async def stage_form(arena: FoundArena, request: Request, act: Annotated[StageAct, Form()]) -> Response:
+async def stage_form(visit: OnArena, act: Annotated[StageAct, Form()]) -> Response:
     """Change the stage."""
     try:
-        await _do(request, arena, act)
+        await _do(visit, act)
     except Conflict as error:
-        return await _page(request, arena, trouble=str(error), status=409)
-    await _spread(request, arena.name)
-    return redirect_with_notice(f"stage-{act}", "arenas", arena.name, "stage")
+        return await _page(visit, trouble=str(error), status=409)
+    await visit.apply_settings()
+    return visit.done(f"stage-{act}", "stage")
 
 
 @router.get("/delete", response_class=HTMLResponse)
-async def delete_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def delete_page(visit: OnArena) -> HTMLResponse:
     """What deleting does, before it is done."""
-    return await _confirm(request, arena, "delete")
+    return await _confirm(visit, "delete")
 
 
 @router.post("/delete")
-async def delete_form(arena: FoundArena, request: Request, typed: Annotated[str, Form()] = "") -> Response:
+async def delete_form(visit: OnArena, typed: Annotated[str, Form()] = "") -> Response:
     """Hide the arena and have it deleted later. Its name is typed."""
-    if typed.strip() != arena.name:
-        trouble = f"type {arena.name} to confirm that this arena is meant"
-        return await _confirm(request, arena, "delete", trouble=trouble, status=422)
+    if typed.strip() != visit.arena.name:
+        trouble = f"type {visit.arena.name} to confirm that this arena is meant"
+        return await _confirm(visit, "delete", trouble=trouble, status=422)
     try:
-        await request_deletion(pool_of(request), arena.name, actor=actor_of(request).name)
+        await request_deletion(visit.pool, visit.arena.name, actor=visit.actor.name)
     except Conflict as error:
-        return await _page(request, arena, trouble=str(error), status=409)
-    await _spread(request, arena.name)
+        return await _page(visit, trouble=str(error), status=409)
+    await visit.apply_settings()
     return redirect_with_notice("stage-delete")
 
 
 @router.post("/keep")
-async def keep_form(arena: str, request: Request) -> Response:
+async def keep_form(visit: OnArena) -> Response:
     """Restore an arena that was going to be deleted."""
     try:
-        await keep_arena(pool_of(request), arena, actor=actor_of(request).name)
+        await keep_arena(visit.pool, visit.arena.name, actor=visit.actor.name)
     except Conflict as error:
-        return await _page(request, await arena_of(request, arena), trouble=str(error), status=409)
-    await _spread(request, arena)
-    return redirect_with_notice("stage-keep", "arenas", arena, "stage")
+        return await _page(visit, trouble=str(error), status=409)
+    await visit.apply_settings()
+    return visit.done("stage-keep", "stage")
 
 
-async def _spread(request: Request, arena: str) -> None:
-    """Let what this process remembers of the arena follow the change."""
-    await registry_of(request).settings_changed()
-    boards_of(request).forget(arena)
-
-
-async def _do(request: Request, arena: Arena, act: StageAct) -> None:
-    pool, name, actor = pool_of(request), arena.name, actor_of(request).name
+async def _do(visit: ArenaVisit, act: StageAct) -> None:
+    pool, name, actor = visit.pool, visit.arena.name, visit.actor.name
     if act == "open":
         await open_draft(pool, name, actor=actor)
     elif act == "clear":
@@ -114,30 +100,24 @@ async def _do(request: Request, arena: Arena, act: StageAct) -> None:
         await set_stage(pool, name, "open", actor=actor)
 
 
-async def _page(request: Request, arena: Arena, **said: Any) -> HTMLResponse:
-    pool = pool_of(request)
-    return arena_page(
-        request,
-        arena,
+async def _page(visit: ArenaVisit, **said: Any) -> HTMLResponse:
+    pool = visit.pool
+    return visit.page(
         "stage.html",
         "stage",
-        stage=arena.settings.stage,
-        checklist=await read_checklist(pool, arena),
-        due=(await read_deletions(pool)).get(arena.arena),
+        stage=visit.arena.settings.stage,
+        checklist=await read_checklist(pool, visit.arena),
+        due=(await read_deletions(pool)).get(visit.arena.arena),
         **said,
     )
 
 
-async def _confirm(
-    request: Request, arena: Arena, act: Literal["open", "archive", "delete"], **said: Any
-) -> HTMLResponse:
-    return arena_page(
-        request,
-        arena,
+async def _confirm(visit: ArenaVisit, act: Literal["open", "archive", "delete"], **said: Any) -> HTMLResponse:
+    return visit.page(
         "stage_confirm.html",
         "stage",
         act=act,
         days=DELETION_GRACE_DAYS,
-        checklist=await read_checklist(pool_of(request), arena),
+        checklist=await read_checklist(visit.pool, visit.arena),
         **said,
     )

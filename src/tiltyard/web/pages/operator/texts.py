@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arena_texts import (
@@ -15,16 +14,8 @@ from tiltyard.arena.content.arena_texts import (
     change_texts,
     read_texts,
 )
-from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import InputError
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_page,
-    operator_router,
-    pool_of,
-    redirect_with_notice,
-)
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 from tiltyard.web.pages.voter_texts import render_texts
 
 #: What an operator can tell voters: its name, and where it is shown.
@@ -52,38 +43,36 @@ router = operator_router("/arenas/{arena}/texts")
 
 
 @router.get("", response_class=HTMLResponse)
-async def texts_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def texts_page(visit: OnArena) -> HTMLResponse:
     """The texts as they are."""
-    texts = await read_texts(pool_of(request), arena)
-    return await _page(request, arena, {name: one.content for name, one in texts.items()})
+    texts = await read_texts(visit.pool, visit.arena)
+    return await _page(visit, {name: one.content for name, one in texts.items()})
 
 
 @router.post("")
-async def texts_form(arena: FoundArena, request: Request) -> Response:
+async def texts_form(visit: OnArena) -> Response:
     """Save the texts, or show how they look without saving them."""
-    form = await request.form()
+    form = await visit.request.form()
     # A browser sends the line ends of the network, whatever was typed.
     given = {name: str(form.get(name, "")).replace("\r\n", "\n").strip() for name in TEXT_NAMES}
     if form.get("act") == "preview":
-        return await _page(request, arena, given, shown=True)
+        return await _page(visit, given, shown=True)
     try:
-        changed = await change_texts(pool_of(request), arena.name, given, actor=actor_of(request).name)
+        changed = await change_texts(visit.pool, visit.arena.name, given, actor=visit.actor.name)
     except InputError as error:
-        return await _page(request, arena, given, trouble=str(error), status=422)
-    return redirect_with_notice("texts" if changed else "unchanged", "arenas", arena.name, "texts")
+        return await _page(visit, given, trouble=str(error), status=422)
+    return visit.done("texts" if changed else "unchanged", "texts")
 
 
 async def _page(
-    request: Request, arena: Arena, given: Mapping[TextName, str], *, shown: bool = False, **said: Any
+    visit: ArenaVisit, given: Mapping[TextName, str], *, shown: bool = False, **said: Any
 ) -> HTMLResponse:
-    return arena_page(
-        request,
-        arena,
+    return visit.page(
         "texts.html",
         "texts",
         given=given,
         texts=TEXTS,
         most=MAX_TEXT_CHARACTERS,
-        looks=await render_texts(request, given) if shown else None,
+        looks=await render_texts(visit.request, given) if shown else None,
         **said,
     )

@@ -5,18 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any
 
-from fastapi import Form, Path, Request
+from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.accounts import SCOPES
-from tiltyard.arena.content.arenas import read_arenas
+from tiltyard.arena.content.arenas import list_arenas
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.web.access.access import access_of
 from tiltyard.web.pages.operator.operator_access import (
-    actor_of,
-    operator_page,
+    OnServer,
+    OperatorVisit,
     operator_router,
-    pool_of,
     redirect_with_notice,
 )
 from tiltyard.web.routes.operators import check_token_arena, whose_tokens
@@ -28,14 +27,14 @@ Token = Annotated[int, Path(ge=1, lt=2**31)]
 
 
 @router.get("", response_class=HTMLResponse)
-async def tokens_page(request: Request) -> HTMLResponse:
+async def tokens_page(visit: OnServer) -> HTMLResponse:
     """All tokens, including revoked ones, without their secrets."""
-    return await _page(request)
+    return await _page(visit)
 
 
 @router.post("", response_class=HTMLResponse)
 async def token_form(
-    request: Request,
+    visit: OnServer,
     name: Annotated[Plain, Form()] = "",
     scopes: Annotated[list[str] | None, Form()] = None,
     arena: Annotated[Plain, Form()] = "",
@@ -44,37 +43,37 @@ async def token_form(
     """Create a token. Its secret is shown on this page only."""
     try:
         life = timedelta(days=_days(days.strip())) if days.strip() else None
-        token, made = await access_of(request).accounts.make_token(
-            actor_of(request).name,
+        token, made = await access_of(visit.request).accounts.make_token(
+            visit.actor.name,
             name.strip(),
             scopes or [],
-            arena=check_token_arena(actor_of(request), arena or None),
+            arena=check_token_arena(visit.actor, arena or None),
             life=life,
-            operator=actor_of(request).operator,
+            operator=visit.actor.operator,
         )
     except (BadOption, NotFound) as error:
-        return await _page(request, trouble=str(error), status=422)
-    return await _page(request, token=token, made=made.name)
+        return await _page(visit, trouble=str(error), status=422)
+    return await _page(visit, token=token, made=made.name)
 
 
 @router.get("/{api_token}/revoke", response_class=HTMLResponse)
-async def revoke_page(api_token: Token, request: Request) -> HTMLResponse:
+async def revoke_page(api_token: Token, visit: OnServer) -> HTMLResponse:
     """Confirm revoking a token."""
-    tokens = await access_of(request).accounts.list_tokens(whose_tokens(actor_of(request)))
+    tokens = await access_of(visit.request).accounts.list_tokens(whose_tokens(visit.actor))
     one = next((each for each in tokens if each.api_token == api_token and not each.revoked_at), None)
     if one is None:
         raise NotFound(
             f"no such token: {api_token}; it may have been revoked already: see the list of tokens"
         )
-    return operator_page(request, "revoke.html", active="tokens", token=one)
+    return visit.page("revoke.html", active="tokens", token=one)
 
 
 @router.post("/{api_token}/revoke")
-async def revoke_form(api_token: Token, request: Request) -> Response:
+async def revoke_form(api_token: Token, visit: OnServer) -> Response:
     """Revoke a token."""
-    actor = actor_of(request)
-    await access_of(request).accounts.revoke_token(actor.name, api_token, operator=whose_tokens(actor))
-    access_of(request).forget()
+    actor = visit.actor
+    await access_of(visit.request).accounts.revoke_token(actor.name, api_token, operator=whose_tokens(actor))
+    access_of(visit.request).forget()
     return redirect_with_notice("revoked", "tokens")
 
 
@@ -85,13 +84,12 @@ def _days(text: str) -> int:
 
 
 async def _page(
-    request: Request, *, token: str | None = None, made: str | None = None, **said: Any
+    visit: OperatorVisit, *, token: str | None = None, made: str | None = None, **said: Any
 ) -> HTMLResponse:
-    actor = actor_of(request)
-    tokens = await access_of(request).accounts.list_tokens(whose_tokens(actor))
-    arenas = [one for one in await read_arenas(pool_of(request)) if actor.grants.role_in(one.name)]
-    return operator_page(
-        request,
+    actor = visit.actor
+    tokens = await access_of(visit.request).accounts.list_tokens(whose_tokens(actor))
+    arenas = [one for one in await list_arenas(visit.pool) if actor.grants.role_in(one.name)]
+    return visit.page(
         "tokens.html",
         active="tokens",
         tokens=tokens[::-1],

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import Form, Path, Query, Request
+from fastapi import Form, Path, Query
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.accounts import validate_reason
-from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.operators.exclusions import (
     ExclusionPreview,
@@ -29,14 +28,7 @@ from tiltyard.arena.operators.voters import (
 )
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.access.access import access_of
-from tiltyard.web.pages.operator.operator_access import (
-    FoundArena,
-    actor_of,
-    arena_page,
-    operator_router,
-    pool_of,
-    redirect_with_notice,
-)
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 from tiltyard.wire.records import Plain
 
 #: What voters chose, by the kind of the battle.
@@ -59,20 +51,16 @@ _LISTED_FLAGS = 50
 
 
 @router.get("/voters", response_class=HTMLResponse)
-async def voters_page(
-    arena: FoundArena, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
-) -> HTMLResponse:
+async def voters_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6)] = 0) -> HTMLResponse:
     """Sessions, ordered by votes."""
-    voters, more = await list_voter_page(pool_of(request), arena, page=page, size=_PAGE_ROWS)
-    judges = await read_judge_names(pool_of(request), [one.session for one in voters])
-    return arena_page(
-        request,
-        arena,
+    voters, more = await list_voter_page(visit.pool, visit.arena, page=page, size=_PAGE_ROWS)
+    judges = await read_judge_names(visit.pool, [one.session for one in voters])
+    return visit.page(
         "voters.html",
         "voters",
         voters=voters,
         judges=judges,
-        groups=[] if page else await list_flagged_groups(pool_of(request), arena),
+        groups=[] if page else await list_flagged_groups(visit.pool, visit.arena),
         listed=_LISTED_FLAGS,
         sources=SOURCES,
         page=page,
@@ -83,69 +71,52 @@ async def voters_page(
 
 @router.get("/voters/{session}", response_class=HTMLResponse)
 async def voter_page(
-    arena: FoundArena,
-    session: Session,
-    request: Request,
-    before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
+    visit: OnArena, session: Session, before: Annotated[int | None, Query(ge=0, lt=2**63)] = None
 ) -> HTMLResponse:
     """One session's record."""
-    return await _record(request, arena, session, before=before)
+    return await _record(visit, session, before=before)
 
 
 @router.get("/voters/{session}/exclude", response_class=HTMLResponse)
 async def exclude_page(
-    arena: FoundArena, session: Session, request: Request, reason: Annotated[str, Query()] = ""
+    visit: OnArena, session: Session, reason: Annotated[str, Query()] = ""
 ) -> HTMLResponse:
     """Preview the exclusion of a session's votes."""
-    return await _preview(request, arena, session, reason)
+    return await _preview(visit, session, reason)
 
 
 @router.post("/voters/{session}/exclude")
-async def exclude_form(
-    arena: FoundArena, session: Session, request: Request, reason: Annotated[str, Form()] = ""
-) -> Response:
+async def exclude_form(visit: OnArena, session: Session, reason: Annotated[str, Form()] = "") -> Response:
     """Exclude a session's votes from the ratings."""
-    record = await voter_record(pool_of(request), arena, session, size=1)
+    record = await voter_record(visit.pool, visit.arena, session, size=1)
     if record.excluded == record.total:
-        return redirect_with_notice("unchanged", "arenas", arena.name, "exclusions")
+        return visit.done("unchanged", "exclusions")
     try:
         await exclude(
-            pool_of(request),
-            arena.name,
-            VoteSelection(sessions=[session]),
-            reason,
-            actor=actor_of(request).name,
+            visit.pool, visit.arena.name, VoteSelection(sessions=[session]), reason, actor=visit.actor.name
         )
     except InputError as error:
-        return await _record(request, arena, session, reason=reason, trouble=str(error), status=422)
-    return redirect_with_notice("excluded", "arenas", arena.name, "exclusions")
+        return await _record(visit, session, reason=reason, trouble=str(error), status=422)
+    return visit.done("excluded", "exclusions")
 
 
 @router.get("/exclusions", response_class=HTMLResponse)
-async def exclusions_page(arena: FoundArena, request: Request) -> HTMLResponse:
+async def exclusions_page(visit: OnArena) -> HTMLResponse:
     """All exclusions, and whether they were restored."""
-    known = await read_excluded_votes(pool_of(request), arena)
-    return arena_page(
-        request,
-        arena,
-        "exclusions.html",
-        "exclusions",
-        exclusions=known.exclusions,
-        whose=known.whose,
-        judges=known.judges,
+    known = await read_excluded_votes(visit.pool, visit.arena)
+    return visit.page(
+        "exclusions.html", "exclusions", exclusions=known.exclusions, whose=known.whose, judges=known.judges
     )
 
 
 @router.get("/exclusions/{exclusion}/restore", response_class=HTMLResponse)
-async def restore_page(arena: FoundArena, exclusion: Session, request: Request) -> HTMLResponse:
+async def restore_page(visit: OnArena, exclusion: Session) -> HTMLResponse:
     """Confirm restoring votes."""
-    known = await read_excluded_votes(pool_of(request), arena)
+    known = await read_excluded_votes(visit.pool, visit.arena)
     one = next((each for each in known.exclusions if each.exclusion == exclusion), None)
     if one is None:
         raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
-    return arena_page(
-        request,
-        arena,
+    return visit.page(
         "restore.html",
         "exclusions",
         exclusion=one,
@@ -156,29 +127,21 @@ async def restore_page(arena: FoundArena, exclusion: Session, request: Request) 
 
 
 @router.post("/exclusions/{exclusion}/restore")
-async def restore_form(arena: str, exclusion: Session, request: Request) -> Response:
+async def restore_form(visit: OnArena, exclusion: Session) -> Response:
     """Restore the votes of an exclusion."""
     try:
-        await restore(pool_of(request), arena, exclusion, actor=actor_of(request).name)
+        await restore(visit.pool, visit.arena.name, exclusion, actor=visit.actor.name)
     except Conflict:
-        return redirect_with_notice("unchanged", "arenas", arena, "exclusions")
-    return redirect_with_notice("restored", "arenas", arena, "exclusions")
+        return visit.done("unchanged", "exclusions")
+    return visit.done("restored", "exclusions")
 
 
 async def _record(
-    request: Request,
-    arena: Arena,
-    session: int,
-    *,
-    before: int | None = None,
-    reason: str = "",
-    **said: Any,
+    visit: ArenaVisit, session: int, *, before: int | None = None, reason: str = "", **said: Any
 ) -> HTMLResponse:
-    record = await voter_record(pool_of(request), arena, session, before=before, size=_PAGE_ROWS)
-    judges = await read_judge_names(pool_of(request), [session])
-    return arena_page(
-        request,
-        arena,
+    record = await voter_record(visit.pool, visit.arena, session, before=before, size=_PAGE_ROWS)
+    judges = await read_judge_names(visit.pool, [session])
+    return visit.page(
         "voter.html",
         "voters",
         record=record,
@@ -191,23 +154,16 @@ async def _record(
     )
 
 
-async def _preview(request: Request, arena: Arena, session: int, reason: str) -> HTMLResponse:
+async def _preview(visit: ArenaVisit, session: int, reason: str) -> HTMLResponse:
     try:
         validate_reason(reason)
     except InputError as error:
-        return await _record(request, arena, session, reason=reason, trouble=str(error), status=422)
-    record = await voter_record(pool_of(request), arena, session, size=1)
+        return await _record(visit, session, reason=reason, trouble=str(error), status=422)
+    record = await voter_record(visit.pool, visit.arena, session, size=1)
     selection = VoteSelection(sessions=[session])
-    preview = await preview_exclusion(pool_of(request), arena, selection, record.source)
-    return arena_page(
-        request,
-        arena,
-        "exclude.html",
-        "voters",
-        previews=[preview],
-        session=session,
-        reason=reason,
-        sources=SOURCES,
+    preview = await preview_exclusion(visit.pool, visit.arena, selection, record.source)
+    return visit.page(
+        "exclude.html", "voters", previews=[preview], session=session, reason=reason, sources=SOURCES
     )
 
 
@@ -220,8 +176,7 @@ Number = Annotated[int, Query(ge=0, lt=2**63)]
 
 @router.get("/exclude", response_class=HTMLResponse)
 async def exclude_selected_page(
-    arena: FoundArena,
-    request: Request,
+    visit: OnArena,
     session: Annotated[list[Number] | None, Query(max_length=_SELECTED_LIMIT)] = None,
     matchup: Annotated[list[UUID] | None, Query(max_length=_SELECTED_LIMIT)] = None,
     group: Annotated[str, Query(max_length=100)] = "",
@@ -229,15 +184,14 @@ async def exclude_selected_page(
 ) -> HTMLResponse:
     """Preview the exclusion of what was selected: sessions, votes, or a group of the page of voters."""
     if group:
-        flagged = await find_flagged_group(pool_of(request), arena, group)
+        flagged = await find_flagged_group(visit.pool, visit.arena, group)
         session = list(flagged.sessions)
-    return await _preview_selection(request, arena, VoteSelection(sessions=session, matchups=matchup), reason)
+    return await _preview_selection(visit, VoteSelection(sessions=session, matchups=matchup), reason)
 
 
 @router.post("/exclude")
 async def exclude_selected_form(
-    arena: FoundArena,
-    request: Request,
+    visit: OnArena,
     session: Annotated[list[int] | None, Form(max_length=_SELECTED_LIMIT)] = None,
     matchup: Annotated[list[UUID] | None, Form(max_length=_SELECTED_LIMIT)] = None,
     sessions: Annotated[str, Form()] = "",
@@ -251,30 +205,22 @@ async def exclude_selected_form(
     listed = [*(session or ()), *map(session_number, words)]
     selection = VoteSelection(sessions=listed or None, matchups=matchup)
     if act == "preview":
-        return await _preview_selection(request, arena, selection, reason)
+        return await _preview_selection(visit, selection, reason)
     try:
-        await exclude(pool_of(request), arena.name, selection, reason, actor=actor_of(request).name)
+        await exclude(visit.pool, visit.arena.name, selection, reason, actor=visit.actor.name)
     except InputError as error:
-        return await _preview_selection(request, arena, selection, reason, trouble=str(error), status=422)
-    return redirect_with_notice("excluded", "arenas", arena.name, "exclusions")
+        return await _preview_selection(visit, selection, reason, trouble=str(error), status=422)
+    return visit.done("excluded", "exclusions")
 
 
 async def _preview_selection(
-    request: Request,
-    arena: Arena,
-    selection: VoteSelection,
-    reason: str,
-    *,
-    trouble: str | None = None,
-    status: int = 200,
+    visit: ArenaVisit, selection: VoteSelection, reason: str, *, trouble: str | None = None, status: int = 200
 ) -> HTMLResponse:
     if trouble is None:
         trouble = _trouble_of(selection, reason)
         status = 200 if trouble is None else 422
-    previews = [] if trouble else await _by_source(request, arena, selection)
-    return arena_page(
-        request,
-        arena,
+    previews = [] if trouble else await _by_source(visit, selection)
+    return visit.page(
         "exclude.html",
         "voters",
         status=status,
@@ -298,13 +244,13 @@ def _trouble_of(selection: VoteSelection, reason: str) -> str | None:
     return None
 
 
-async def _by_source(request: Request, arena: Arena, selection: VoteSelection) -> list[ExclusionPreview]:
+async def _by_source(visit: ArenaVisit, selection: VoteSelection) -> list[ExclusionPreview]:
     """The effect on the board of people and on that of judges, as far as votes of each are selected."""
     previews: list[ExclusionPreview] = []
     trouble: NotFound | None = None
     for source in range(len(SOURCES)):
         try:
-            previews.append(await preview_exclusion(pool_of(request), arena, selection, source))
+            previews.append(await preview_exclusion(visit.pool, visit.arena, selection, source))
         except NotFound as error:
             trouble = error
     if not previews and trouble is not None:
@@ -317,34 +263,28 @@ _SESSION_DIGITS = 19
 
 
 @router.get("/erase", response_class=HTMLResponse)
-async def erase_page(
-    arena: FoundArena, request: Request, session: Annotated[Plain, Query(max_length=100)] = ""
-) -> HTMLResponse:
+async def erase_page(visit: OnArena, session: Annotated[Plain, Query(max_length=100)] = "") -> HTMLResponse:
     """Ask for a voter's number; with one, show what is deleted and what stays, and the button."""
-    return await _ask(request, arena, session.strip())
+    return await _ask(visit, session.strip())
 
 
 @router.post("/erase")
 async def erase_form(
-    arena: FoundArena,
-    request: Request,
-    session: Annotated[Plain, Form(max_length=100)] = "",
-    reason: Annotated[str, Form()] = "",
+    visit: OnArena, session: Annotated[Plain, Form(max_length=100)] = "", reason: Annotated[str, Form()] = ""
 ) -> Response:
     """Delete the voter, and say what was deleted."""
-    pool = pool_of(request)
+    pool = visit.pool
     try:
         number = session_number(session.strip())
-        erased = await erase_session(pool, arena.name, number, reason=reason, actor=actor_of(request).name)
+        erased = await erase_session(pool, visit.arena.name, number, reason=reason, actor=visit.actor.name)
     except (NotFound, Conflict, InputError) as error:
-        return await _ask(request, arena, session.strip(), reason=reason, error=error)
-    access_of(request).forget()
-    return arena_page(request, arena, "erased.html", "voters", erased=erased)
+        return await _ask(visit, session.strip(), reason=reason, error=error)
+    access_of(visit.request).forget()
+    return visit.page("erased.html", "voters", erased=erased)
 
 
 async def _ask(
-    request: Request,
-    arena: Arena,
+    visit: ArenaVisit,
     session: str,
     *,
     reason: str = "",
@@ -353,13 +293,11 @@ async def _ask(
     held: HeldInArena | None = None
     if session:
         try:
-            held = await read_held_in_arena(pool_of(request), arena, session_number(session))
+            held = await read_held_in_arena(visit.pool, visit.arena, session_number(session))
         except (NotFound, InputError) as missing:
             error = error or missing
     status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
-    return arena_page(
-        request,
-        arena,
+    return visit.page(
         "erase.html",
         "voters",
         status=200 if error is None else status,

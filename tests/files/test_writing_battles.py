@@ -166,7 +166,7 @@ def test_batches_are_brought_to_canonical_types(tmp_path) -> None:
     assert schema.names == [*(n for n in CANONICAL if n in odd.schema.names), "score"]
     assert schema.field("time").type == pa.timestamp("us", tz="UTC")
     table = pq.read_table(path)
-    assert table.column("winner").to_pylist() == ["both_bad", "both_bad", "model_a"] * 2
+    assert table.column("winner").to_pylist() == ["tie (bothbad)", "both_bad", "model_a"] * 2
     assert table.column("question_id").to_pylist() == ["1", None, "3"] * 2
 
 

@@ -56,8 +56,8 @@ def heavy_voter(tmp_path):
 
 @pytest.mark.parametrize(
     "method",
-    [BradleyTerry(clusters="battle"), BradleyTerry(interval="none"), BradleyTerry(interval="bootstrap")],
-    ids=["battles", "none", "bootstrap"],
+    [BradleyTerry(clusters="battle"), BradleyTerry(interval="none")],
+    ids=["battles", "none"],
 )
 def test_ratings_are_the_same_whatever_the_interval(method, heavy_voter):
     plain, other, free = (
@@ -67,6 +67,22 @@ def test_ratings_are_the_same_whatever_the_interval(method, heavy_voter):
     assert "weight-limited" in {finding.name for finding in other.findings}
     np.testing.assert_array_equal(other.rating, plain.rating)
     assert abs(free.rating[0] - plain.rating[0]) > 10.0
+
+
+@pytest.mark.parametrize("anchor", [None, "b"])
+def test_a_bootstrap_rates_by_the_mean_over_its_refits(anchor, heavy_voter):
+    plain = BradleyTerry(anchor=anchor, anchor_rating=900.0)
+    estimate = rate_files(heavy_voter, RateSettings(plain))[0].ratings.rating
+    group = rate_files(heavy_voter, RateSettings(replace(plain, interval="bootstrap"), n_bootstraps=100))[0]
+    found = group.ratings
+    refits = group.bootstrap.extras["replicates"]
+    np.testing.assert_array_equal(found.extras["estimate"], estimate)
+    np.testing.assert_allclose(found.rating, refits.mean(axis=0), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        [found.interval.low, found.interval.high], np.percentile(refits, [2.5, 97.5], axis=0), atol=1e-9
+    )
+    assert 0.0 < abs(found.rating - estimate).max() < 30.0
+    assert anchor is None or found.rating[1] == pytest.approx(900.0)
 
 
 def test_counts_are_enough_where_nothing_is_limited(heavy_voter):

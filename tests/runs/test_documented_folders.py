@@ -38,7 +38,9 @@ def fields(document, *, named=False):
                 yield from fields(one, named=key in NAMED or still)
 
 
-@pytest.mark.parametrize("name", ["elo_ratings.json", "elo_results.json", "diagnostics.json", "costs.json"])
+@pytest.mark.parametrize(
+    "name", ["dimension_ratings.json", "elo_results.json", "diagnostics.json", "costs.json"]
+)
 def test_every_field_of_a_document_is_described(name, original, documented):
     document = json.loads((original / name).read_text())
     missing = {field for field in fields(document) if field not in documented}

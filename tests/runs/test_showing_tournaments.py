@@ -44,7 +44,8 @@ def shown(groups, diagnostics, costs, width=100):
 
 def documents(original):
     return {
-        name: json.loads((original / name).read_text()) for name in ("diagnostics.json", "elo_ratings.json")
+        name: json.loads((original / name).read_text())
+        for name in ("diagnostics.json", "dimension_ratings.json")
     }
 
 

@@ -77,7 +77,7 @@ def test_battles_carry_all_that_is_needed_to_rate_them(original):
 
 
 def test_ratings_are_those_of_a_dimension_or_of_all_as_they_weigh(original):
-    groups = document(original, "elo_ratings.json")["groups"]
+    groups = document(original, "dimension_ratings.json")["groups"]
     assert list(groups) == ["factuality", "calibration", "overall"]
     battles = [one for one in read_battles(original / "battles.jsonl") if one.dimension == "factuality"]
     ratings = BradleyTerry()(Table.from_battles(battles))
@@ -90,7 +90,7 @@ def test_ratings_are_those_of_a_dimension_or_of_all_as_they_weigh(original):
     ]
     ratings = BradleyTerry()(Table.from_battles(battles))
     expected = dict(zip(ratings.models, ratings.rating, strict=True))
-    found = document(original, "elo_ratings.json")["groups"]["overall"]
+    found = document(original, "dimension_ratings.json")["groups"]["overall"]
     assert {row["model"]: row["rating"] for row in found["ratings"]} == pytest.approx(expected)
     assert found["n_battles"] == len(battles)
     assert found["n_both_bad"] == sum(bool(one.both_bad) for one in battles)
@@ -100,14 +100,14 @@ def test_ratings_are_those_of_a_dimension_or_of_all_as_they_weigh(original):
 def test_anchors_place_an_entrant_among_models_that_it_never_met(tmp_path):
     anchors = [open_battles(human_battles(tmp_path))]
     run = written(tmp_path, made_run(dimensions=("factuality",), anchors=anchors, evaluated="ash"))
-    groups = document(run, "elo_ratings.json")["groups"]
+    groups = document(run, "dimension_ratings.json")["groups"]
     assert {row["model"] for row in groups["overall"]["ratings"]} == {*STRENGTH, "elder"}
     assert [row["model"] for row in groups["overall"]["ratings"] if row["source"] == "evaluated"] == ["ash"]
     assert failed(verify_run(run)) == []
 
 
 def test_choices_are_the_ratings_under_other_scores(original):
-    document_ = document(original, "elo_ratings.json")
+    document_ = document(original, "dimension_ratings.json")
     for name, found in document_["choices"].items():
         assert [(one["ties"], one["lean"], one["inconsistent"]) for one in found] == [
             ("half", 0.75, 0.5),
@@ -202,7 +202,7 @@ def test_a_judge_that_is_consistent_on_hard_prompts_rates_the_models(tmp_path):
     assert {(one.label, one.both_bad) for one in battles} == {(Label.WIN, True)}
     matches = document(run, "diagnostics.json")["matches"]["factuality"]
     assert matches["settled"] == matches["decisive"] == matches["both_bad"] == len(battles)
-    found = document(run, "elo_ratings.json")["groups"]["factuality"]
+    found = document(run, "dimension_ratings.json")["groups"]["factuality"]
     assert (found["n_battles"], found["n_both_bad"]) == (len(battles), len(battles))
     elo = document(run, "elo_results.json")["primary"]["factuality"]
     order = sorted(STRENGTH, key=lambda name: elo[name]["mean"])

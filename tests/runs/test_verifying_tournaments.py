@@ -25,7 +25,7 @@ from tiltyard.settings.yaml_file import write_yaml
 FILES = [
     *("config.yaml", "answers.jsonl", "rubrics/factuality.txt", "matches/matches.jsonl"),
     *("verdicts/calibration.jsonl", "attempts.parquet", "costs.json", "battles.jsonl", "battles.parquet"),
-    *("elo_results.json", "elo_per_perm.npz", "elo_ratings.json", "bootstrap_ratings.parquet"),
+    *("elo_results.json", "elo_per_perm.npz", "dimension_ratings.json", "bootstrap_ratings.parquet"),
     *("pairwise_winrates.csv", "diagnostics.json", "report.html", "report_data/index-0000.js"),
     *("report_data/texts-0000.js", "report_data/verdicts-0001.js", "manifest.json", "manifest.sha256"),
 ]
@@ -214,7 +214,7 @@ def test_the_last_bits_may_differ(run, monkeypatch):
         for rated in document["groups"]["overall"]["ratings"]:
             rated["rating"] += 1e-9
 
-    edit("elo_ratings.json", drifted)(run)
+    edit("dimension_ratings.json", drifted)(run)
     trace(lambda arrays: arrays.update(overall__data=arrays["overall__data"] + 1e-9))(run)
     rehash(run)
     result = verify_run(run)

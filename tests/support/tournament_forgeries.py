@@ -186,7 +186,8 @@ def hidden_twin(run):
 
 def first_rating(**fields):
     return edit(
-        "elo_ratings.json", lambda document: document["groups"]["factuality"]["ratings"][0].update(fields)
+        "dimension_ratings.json",
+        lambda document: document["groups"]["factuality"]["ratings"][0].update(fields),
     )
 
 
@@ -295,8 +296,8 @@ FORGERIES = {
     "a rating": first_rating(rating=1900.0),
     "an interval": first_rating(ci_low=1.0),
     "a rank": first_rating(rank=2),
-    "a choice": edit("elo_ratings.json", lambda document: document["choices"]["overall"][1]["ratings"][0].update(rating=1.0)),
-    "the stated weights": edit("elo_ratings.json", lambda document: document["overall_weights"].update(factuality=1.0)),
+    "a choice": edit("dimension_ratings.json", lambda document: document["choices"]["overall"][1]["ratings"][0].update(rating=1.0)),
+    "the stated weights": edit("dimension_ratings.json", lambda document: document["overall_weights"].update(factuality=1.0)),
     "a mean": edit("elo_results.json", lambda document: document["primary"]["factuality"]["ash"].update(mean=1900.0)),
     "an order noise": edit("elo_results.json", lambda document: document["primary"]["overall"]["ash"].update(sem=0.0)),
     "decisive matches": edit("elo_results.json", lambda document: document["n_decisive_matches"].update(factuality=999)),

@@ -85,7 +85,7 @@ def test_a_new_model_is_rated_together_with_the_human_battles(yard, billed):
     assert billed.since() == 24
     document = yard.document("elo_ratings.json")
     assert document["arena"] == "our town"
-    entries = {row["model"]: row for row in document["groups"]["overall"]["ratings"]}
+    entries = {row["model"]: row for row in document["ratings"]}
     assert set(entries) == {"new", *OPPONENTS}
     assert {name: row["source"] for name, row in entries.items()} == {
         "new": "evaluated",
@@ -130,7 +130,7 @@ def many_human_battles():
 
 
 def overall(yard):
-    group = yard.document("elo_ratings.json")["groups"]["overall"]
+    group = yard.document("elo_ratings.json")
     return group, {row["model"]: row for row in group["ratings"]}
 
 
@@ -186,7 +186,7 @@ def test_battles_of_judges_in_the_file_do_not_rate_the_models_that_people_know(g
     ]
     ran = place(grove, "--config", "place.yaml", "--answers", "mine.jsonl", "--output-dir", "first")
     assert ran.code == 0, ran.err
-    before = grove.document("elo_ratings.json", "first")["groups"]["overall"]
+    before = grove.document("elo_ratings.json", "first")
     write_lines(grove.folder / "human.jsonl", [*many_human_battles(), *judged])
     ran = place(grove, "--config", "place.yaml", "--answers", "mine.jsonl")
     assert ran.code == 0, ran.err
@@ -248,7 +248,7 @@ def test_a_recorded_judge_named_by_options_alone(yard, billed):
     )
     assert ran.code == 0, ran.err
     [out] = [path for path in (yard.folder / "runs").iterdir() if path.suffix != ".inputs"]
-    group = yard.document("elo_ratings.json", f"runs/{out.name}")["groups"]["overall"]
+    group = yard.document("elo_ratings.json", f"runs/{out.name}")
     assert next(row for row in group["ratings"] if row["model"] == "new")["rating"] > 1500
     assert billed.since() == 0
 

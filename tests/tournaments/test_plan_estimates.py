@@ -182,10 +182,10 @@ def test_a_pilot_that_is_no_run_is_refused_in_one_sentence(tmp_path):
     (tmp_path / "out").mkdir()
     for content in (None, "[]", '{"groups": {"x": {}}}', "\xff"):
         if content is not None:
-            (tmp_path / "out" / "elo_ratings.json").write_bytes(content.encode("latin-1"))
+            (tmp_path / "out" / "dimension_ratings.json").write_bytes(content.encode("latin-1"))
         ran = arranged.call("plan", arranged.config, "--earlier", "out")
         assert ran.code == 2, ran.err
-        assert "elo_ratings.json" in ran.err
+        assert "dimension_ratings.json" in ran.err
 
 
 def test_prompt_caching_of_a_short_rubric_is_noted(tmp_path):

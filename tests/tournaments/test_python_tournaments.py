@@ -33,7 +33,7 @@ def home(tmp_path, monkeypatch):
 
 
 def boards(folder):
-    groups = json.loads((folder / "elo_ratings.json").read_bytes())["groups"]
+    groups = json.loads((folder / "dimension_ratings.json").read_bytes())["groups"]
     return {
         name: [(one["model"], one["rating"], one["ci_low"], one["ci_high"]) for one in group["ratings"]]
         for name, group in groups.items()

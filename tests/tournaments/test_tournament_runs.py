@@ -16,7 +16,7 @@ from tiltyard.files.parquet_tables import read_columns
 
 
 def ratings(arranged, out="out"):
-    return arranged.document("elo_ratings.json", out)["groups"]
+    return arranged.document("dimension_ratings.json", out)["groups"]
 
 
 def test_a_run_asks_everything_once_and_verifies(tmp_path, billed):
@@ -39,7 +39,7 @@ def test_the_resolved_configuration_makes_the_same_run(tmp_path, billed):
     arranged.done("run", arranged.config, "--output-dir", "out", "--n-perms", 7)
     arranged.done("run", "out/config.yaml", "--output-dir", "again")
     assert billed.since() == 48
-    for name in ("battles.jsonl", "elo_results.json", "elo_ratings.json", "verdicts/factuality.jsonl"):
+    for name in ("battles.jsonl", "elo_results.json", "dimension_ratings.json", "verdicts/factuality.jsonl"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
 

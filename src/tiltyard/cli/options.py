@@ -13,7 +13,7 @@ import typer
 from typer.models import OptionInfo
 
 from tiltyard.errors import BadOption
-from tiltyard.settings.rating_options import RATING_OPTIONS
+from tiltyard.settings.rating_options import RATING_OPTIONS, WriteAs
 
 if TYPE_CHECKING:
     from tiltyard.files.read_options import ReadOptions
@@ -42,6 +42,10 @@ Outcomes = Annotated[
     typer.Option(
         metavar="WORD=OUTCOME,…", help="What words of the winner column mean: left=a,right=b,0.5=tie."
     ),
+]
+WriteAsOption = Annotated[
+    WriteAs,
+    typer.Option("--write-as", help="Spell, count and centre as this tool does in the files written."),
 ]
 By = Annotated[list[str] | None, rating_option("by")]
 Style = Annotated[str | None, rating_option("style")]

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.options import INCOMPLETE_EXIT_CODE, PriceOption, stated_prices
+from tiltyard.cli.options import (
+    INCOMPLETE_EXIT_CODE,
+    PriceOption,
+    WriteAsOption,
+    rating_option,
+    stated_prices,
+)
 from tiltyard.cli.run import Budget, Config, ConfigOption, config_path, show_summary, tell_missing
 from tiltyard.report.escapes import escape_controls
 
@@ -56,6 +62,8 @@ def place(
     budget_usd: Budget = None,
     price: PriceOption = None,
     arena: Annotated[str | None, typer.Option(help="Arena name to record in the artifacts.")] = None,
+    both_bad: Annotated[Literal["drop", "tie"] | None, rating_option("both_bad")] = None,
+    write_as: WriteAsOption = "tiltyard",
 ) -> None:
     """Rank a new model among models that people have ranked.
 
@@ -77,7 +85,7 @@ def place(
     folder = new_folder(model) if output_dir is None else output_dir.with_name(f"{output_dir.name}.inputs")
     with JudgingProgress() as watcher:
         placement = prepare_placement(
-            PlacementRequest(battles, model, answers or [], n, seed),
+            PlacementRequest(battles, model, answers or [], n, seed, both_bad, write_as),
             PlacementJudge(
                 config_path=config,
                 overrides={"provider": provider, "base_url": base_url, "headline_model": judge_model},

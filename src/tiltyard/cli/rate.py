@@ -22,6 +22,7 @@ from tiltyard.cli.options import (
     SkipInvalid,
     Style,
     Where,
+    WriteAsOption,
     given_options,
     joined_conditions,
     rating_option,
@@ -31,7 +32,7 @@ from tiltyard.cli.options import (
 from tiltyard.cli.progress import show_read_progress
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.report.escapes import escape_controls
-from tiltyard.settings.rating_options import BRADLEY_TERRY, RATING_OPTIONS, TypedRatingOption
+from tiltyard.settings.rating_options import BRADLEY_TERRY, JUDGE_ARENA, RATING_OPTIONS, TypedRatingOption
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
@@ -66,6 +67,7 @@ def rate(
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="With --out: write battles.jsonl even above 1,000,000 battles.")
     ] = False,
+    write_as: WriteAsOption = "tiltyard",
     arena: Annotated[str | None, typer.Option(help="Arena name to record in the artifacts.")] = None,
     model: Annotated[str | None, typer.Option(help="Model under test, to record in the artifacts.")] = None,
     columns: Columns = None,
@@ -87,9 +89,13 @@ def rate(
     given = {name: value for name, value in given_options(context).items() if name in RATING_OPTIONS}
     if "where" in given:
         given["where"] = joined_conditions(rating["where"])
+    as_other = write_as == JUDGE_ARENA
+    if as_other:
+        given.setdefault("preset", write_as)
     settings = rate_settings(cast("RateOptions", given))
-    if jsonl and out is None:
-        raise BadOption("--jsonl has no effect without --out; name a folder")
+    for option, is_given in (("--jsonl", jsonl), ("--write-as", as_other)):
+        if is_given and out is None:
+            raise BadOption(f"{option} has no effect without --out; name a folder")
     replicates = rating["n_bootstraps"] if out is not None and rating["method"] == BRADLEY_TERRY else 0
     settings = replace(settings, n_bootstraps=0 if settings.style else replicates, arena=arena, model=model)
     reading = read_options(format, columns, outcomes, skip_invalid=skip_invalid)
@@ -100,9 +106,11 @@ def rate(
         if out is None:
             groups, evaluated = rate_files(sources, settings, progress=progress), None
         else:
+            from tiltyard.core.battles.outcome import TIE_BOTH_BAD
             from tiltyard.runs.run_folder import write_run
 
-            run = write_run(out, sources, settings, lines=jsonl, progress=progress)
+            both_bad = TIE_BOTH_BAD if as_other else None
+            run = write_run(out, sources, settings, lines=jsonl, both_bad=both_bad, progress=progress)
             groups, evaluated = run.groups, run.evaluated
     output.print_boards(groups, settings, evaluated)
     print_notes(sources)

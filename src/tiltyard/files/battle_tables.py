@@ -404,14 +404,16 @@ class _Keyed:
         return keys
 
 
-def copy_battles(path: Path, sources: Sequence[BattleSource], style: Sequence[str] = ()) -> BattleSource:
+def copy_battles(
+    path: Path, sources: Sequence[BattleSource], style: Sequence[str] = (), *, both_bad: str | None = None
+) -> BattleSource:
     """Write every battle of ``sources`` to ``path`` and open it.
 
     All fields are copied, and so are the columns of the ``style`` covariates if they are
-    measured in answers that are not fields of the battles.
+    measured in answers that are not fields of the battles. ``both_bad`` is the spelling of that outcome.
     """
     with explain_invalid(sources):
-        write_batches(path, _copied_batches(sources, style))
+        write_batches(path, _copied_batches(sources, style), both_bad=both_bad)
     return open_battles(path)
 
 

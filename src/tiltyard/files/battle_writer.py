@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tiltyard.core.battles.battle import Battle
-from tiltyard.core.battles.outcome import parse_outcome
+from tiltyard.core.battles.outcome import TIE_BOTH_BAD, Outcome, parse_outcome
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.canonical_columns import (
     CANONICAL,
@@ -76,17 +76,20 @@ def write_rows(path: str | os.PathLike[str], rows: Iterable[Mapping[str, object]
         stream.writelines(lines)
 
 
-def write_batches(path: str | os.PathLike[str], batches: Iterable[pa.RecordBatch]) -> None:
+def write_batches(
+    path: str | os.PathLike[str], batches: Iterable[pa.RecordBatch], *, both_bad: str | None = None
+) -> None:
     """Write batches to a Parquet file: canonical columns first, outcomes in canonical spelling.
 
-    The first batch fixes the columns and their types; later ones must fit them.
+    ``tie (bothbad)`` stays as it is; ``both_bad`` is another spelling for all battles of that outcome. The first
+    batch fixes the columns and their types; later ones must fit them.
     """
     stream = iter(batches)
     first = next(stream, None)
     if first is None:
         first = next(battle_batches([], _CHUNK_BATTLES))
     with atomic_write(os.fspath(path)) as file:
-        file.writelines(stream_parquet(itertools.chain([first], stream)))
+        file.writelines(stream_parquet(itertools.chain([first], stream), both_bad))
 
 
 def _ending(text: str, known: tuple[str, ...]) -> str:
@@ -150,7 +153,7 @@ def stream_csv(battles: Iterable[Battle], size: int) -> Iterator[bytes]:
     yield b"".join(lines) + _drained(buffer)
 
 
-def stream_parquet(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+def stream_parquet(batches: Iterable[pa.RecordBatch], both_bad: str | None = None) -> Iterator[bytes]:
     """Parquet, with one chunk per batch and one for the footer. The first batch fixes columns and types."""
     sink = _Sink()
     writer, schema, row = None, None, 0
@@ -170,7 +173,7 @@ def stream_parquet(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
             for name in order if schema is None else schema.names:
                 array = canonical_array("the batch", name, batch.column(name), row)
                 if name == "winner":
-                    array = _spelled(array, row)
+                    array = _spelled(array, row, both_bad)
                 elif name in TEXT:
                     array = array.cast(pa.string())
                 elif schema is not None and name not in TYPES:
@@ -276,7 +279,7 @@ def battle_batches(battles: Iterable[Battle], size: int) -> Iterator[pa.RecordBa
         chunk = list(itertools.islice(stream, size))
 
 
-def _spelled(winners: pa.Array, row: int) -> pa.Array:
+def _spelled(winners: pa.Array, row: int, both_bad: str | None) -> pa.Array:
     coded = winners if pa.types.is_dictionary(winners.type) else winners.dictionary_encode()
     places = coded.indices
     if coded.null_count:
@@ -285,7 +288,9 @@ def _spelled(winners: pa.Array, row: int) -> pa.Array:
     spellings: list[str | None] = []
     for code, text in enumerate(coded.dictionary.to_pylist()):
         try:
-            spellings.append(parse_outcome(text).value)
+            outcome = parse_outcome(text)
+            kept = both_bad or (TIE_BOTH_BAD if text == TIE_BOTH_BAD else outcome.value)
+            spellings.append(kept if outcome is Outcome.BOTH_BAD else outcome.value)
         except BadBattle as error:
             first = places.index(pa.scalar(code, places.type)).as_py()
             if first >= 0:
@@ -308,6 +313,7 @@ def _batch(battles: Sequence[Battle], kinds: dict[str, type]) -> pa.RecordBatch:
     for battle in battles:
         for name in CANONICAL:
             columns[name].append(getattr(battle, name))
+        columns["winner"][-1] = battle.spelled_winner
         rest = dict(battle.extra)
         for name, kind in kinds.items():
             columns[name].append(rest.pop(name) if _fits(rest.get(name), kind) else None)

@@ -29,7 +29,7 @@ class ChoiceRating(TypedDict):
 
 
 class ChoiceDocument(TypedDict):
-    """A scoring choice and its ratings, in `elo_ratings.json`."""
+    """A scoring choice and its ratings, in `dimension_ratings.json`."""
 
     name: str
     ties: str

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tiltyard.core.battles import BattleBatch, Table, TableBuilder
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.board import RatedGroup, make_board
@@ -23,6 +25,7 @@ from tiltyard.core.board.win_rates import (
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Ratings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
+from tiltyard.core.ratings.result import RatingExtras
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_source import open_path, require_column
@@ -117,8 +120,8 @@ def rate_table(
     table: Table, settings: RateSettings, *, name: str | None = None, checks: bool = False
 ) -> RatedGroup:
     """Rate one table. ``checks`` adds what is shown only in a report."""
-    ratings = settings.method(table)
     method = settings.method
+    ratings = _mean_of_refits(method(table))
     ranks = rank_models(ratings, level=getattr(method, "level", 0.95))
     fit, flip, bootstrap = None, None, None
     if isinstance(method, BradleyTerry) and not settings.style:
@@ -128,10 +131,28 @@ def rate_table(
             # Counted where every battle weighs the same: not where some weigh less.
             flip = votes_to_flip(weighted, method.scoring())
         if settings.n_bootstraps:
-            bootstrap = replace(method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)(table)
+            drawn = replace(method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)
+            bootstrap = ratings if drawn == method else drawn(table)
     board = make_board(ratings, ranks, findings=() if fit is None else fit.findings)
     rated = RatedGroup(name, table, ratings, ranks, board, fit, flip, bootstrap)
     return with_checks(rated) if checks else rated
+
+
+def _mean_of_refits(ratings: Ratings) -> Ratings:
+    """The same with each model's mean over its bootstrap refits as rating, which JudgeArena reports; others unchanged."""
+    refits, interval = ratings.extras.get("replicates"), ratings.interval
+    if refits is None or interval is None:
+        return ratings
+    fits = (~np.isnan(refits)).sum(axis=0)
+    mean = np.where(fits > 0, np.nansum(refits, axis=0) / np.maximum(fits, 1), ratings.rating)
+    shift = np.zeros(len(mean))
+    anchor = getattr(ratings.method, "anchor", None)
+    if anchor is not None:
+        k = ratings.models.index(anchor)
+        shift[ratings.group == ratings.group[k]] = ratings.rating[k] - mean[k]
+    extras: RatingExtras = {**ratings.extras, "replicates": refits + shift, "estimate": ratings.rating}
+    interval = replace(interval, low=interval.low + shift, high=interval.high + shift)
+    return replace(ratings, rating=mean + shift, interval=interval, extras=extras)
 
 
 def with_checks(rated: RatedGroup) -> RatedGroup:

@@ -98,6 +98,9 @@ class JudgedRun:
     k_sweep: tuple[float, ...] = (4.0, 8.0, 16.0, 32.0)
     lean: float = 0.75
     inconsistent: float | None = 0.5
+    #: ``None``: as ``write_as`` does.
+    both_bad: str | None = None
+    write_as: str = "tiltyard"
     n_bootstraps: int = 100
     seed: int = 0
     attempts: Callable[[], Iterator[AttemptRow]]

@@ -31,6 +31,8 @@ MANIFEST_HASH = "manifest.sha256"
 BATTLES = "battles.parquet"
 BATTLE_LINES = "battles.jsonl"
 RATINGS = "elo_ratings.json"
+#: The ratings of all dimensions of a tournament.
+DIMENSION_RATINGS = "dimension_ratings.json"
 BOOTSTRAP = "bootstrap_ratings.parquet"
 WINRATES = "pairwise_winrates.csv"
 REPORT = "report.html"

@@ -15,15 +15,14 @@ from tiltyard.errors import BadOption
 from tiltyard.files.conditions import parse_condition
 from tiltyard.foundation.option_names import option_name, require_flag
 from tiltyard.runs.battle_rating import METHODS, RateSettings, method_of
-from tiltyard.settings.rating_options import BRADLEY_TERRY, ELO, RATING_OPTIONS, RateOptions
+from tiltyard.settings.rating_options import BRADLEY_TERRY, ELO, JUDGE_ARENA, RATING_OPTIONS, RateOptions
 
 _MAX_ANCHOR_POINTS = 1e6
 #: For each preset: its parameters of Bradley–Terry, and those that it adds where style is controlled for.
+_LMARENA: dict[str, Any] = {"both_bad": "tie", "max_share": None, "base": 1000.0}
 PRESETS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "lmarena": (
-        {"both_bad": "tie", "max_share": None, "base": 1000.0},
-        {"even_pairs": 50, "style_penalty": 1.0, "style_centred": True},
-    ),
+    "lmarena": (_LMARENA, {"even_pairs": 50, "style_penalty": 1.0, "style_centred": True}),
+    JUDGE_ARENA: (_LMARENA, {}),
 }
 
 
@@ -36,7 +35,7 @@ def rate_settings(options: RateOptions) -> RateSettings:
     where = options.get("where")
     if where is not None:
         parse_condition(where)
-    overlapping = options.get("overlapping", preset is not None)
+    overlapping = options.get("overlapping", preset == "lmarena")
     if overlapping and by is None and "overlapping" in options:
         raise BadOption(f"{option_name('overlapping')} has no effect without {option_name('by')}")
     model = options.get("baseline")

@@ -55,7 +55,7 @@ def ratings_document(
         "where": settings.where,
     }
     if settings.by is None:
-        return document | _group(groups[0], evaluated)
+        return document | (_group(groups[0], evaluated) if groups else {"ratings": []})
     return document | {"groups": {rated.name: _group(rated, evaluated) for rated in groups}}
 
 
@@ -172,6 +172,8 @@ def _entry(row: Row, rated: RatedGroup, evaluated: frozenset[str] | None) -> dic
     if row.model not in rated.ratings.models:
         return entry
     k = rated.ratings.models.index(row.model)
+    if "estimate" in rated.ratings.extras:
+        entry["estimate"] = finite(float(rated.ratings.extras["estimate"][k]))
     if "order_noise" in rated.ratings.extras:
         entry["order_noise"] = finite(float(rated.ratings.extras["order_noise"][k]))
     these = these_prompts_interval(rated.ratings)

@@ -59,12 +59,14 @@ def write_run(
     settings: RateSettings,
     *,
     lines: bool = False,
+    both_bad: str | None = None,
     progress: Progress | None = None,
 ) -> WrittenRun:
     """Copy the battles to a folder, rate them from there, and write all other files.
 
     An earlier run in ``out`` is replaced; a folder with any other content is rejected. The
     battles are also written as JSON Lines if they are at most a million or ``lines`` is set.
+    ``both_bad`` is the spelling of that outcome, if not as in the sources.
     """
     with refuse_unwritable(out):
         if out.exists() and not out.is_dir():
@@ -73,7 +75,7 @@ def write_run(
             raise BadOption(f"--out {out} contains other files; name a new folder, or one of an earlier run")
         with replace_folder(out) as draft:
             wanted = dict.fromkeys((*settings.style, *baseline_columns(sources, settings)))
-            copied = copy_battles(draft / BATTLES, sources, tuple(wanted))
+            copied = copy_battles(draft / BATTLES, sources, tuple(wanted), both_bad=both_bad)
             groups = rate_files([copied], settings, checks=True, progress=progress)
             evaluated = evaluated_models(copied, settings)
             document = ratings_document(groups, settings, evaluated)

@@ -39,6 +39,7 @@ from tiltyard.runs.ab_lead import AB_MODE, DEFAULT_MARGIN_POINTS, ab_difference,
 from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.manifest import (
     BATTLES,
+    DIMENSION_RATINGS,
     MANIFEST,
     MANIFEST_HASH,
     RATINGS,
@@ -305,10 +306,11 @@ def read_run_content(folder: Path) -> tuple[RunContent, RunFields]:
     """Read a folder whose hashes were checked; raises `BrokenArtifact` if its ratings cannot be read."""
     manifest = _manifest(folder)
     settings = manifest.settings()
-    boards = _boards(folder / RATINGS, grouped=settings.by is not None)
+    tournament = manifest if isinstance(manifest, TournamentManifest) else None
+    ratings = DIMENSION_RATINGS if tournament else RATINGS
+    boards = _boards(folder / ratings, grouped=settings.by is not None)
     source = open_battles(folder / BATTLES)
     stated = tuple(_fields(source))
-    tournament = manifest if isinstance(manifest, TournamentManifest) else None
     if tournament:
         boards = dict(sorted(boards.items(), key=lambda one: one[0] != OVERALL))
     written = manifest.finished_at if isinstance(manifest, TournamentManifest) else manifest.created_at

@@ -6,7 +6,7 @@ import csv
 import io
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,12 @@ from tiltyard.report.verdict_parts import (
     part_name,
 )
 from tiltyard.runs.dimension_ratings import EloRatings, elo_ratings, scoring_choices
+from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.manifest import (
     BATTLE_LINES,
     BATTLES,
     BOOTSTRAP,
+    DIMENSION_RATINGS,
     RATINGS,
     REPORT,
     WINRATES,
@@ -101,7 +103,9 @@ def expected_files(manifest: TournamentManifest) -> Iterator[str]:
     yield from map(rubric_file, manifest.dimensions)
     yield MATCHES
     yield from map(verdict_file, manifest.dimensions)
-    yield from (ATTEMPTS, COSTS, BATTLE_LINES, BATTLES, ELO, PER_PERM, RATINGS)
+    yield from (ATTEMPTS, COSTS, BATTLE_LINES, BATTLES, ELO, PER_PERM, DIMENSION_RATINGS)
+    if manifest.model is not None:
+        yield RATINGS
     if manifest.n_bootstraps:
         yield BOOTSTRAP
     yield from (WINRATES, DIAGNOSTICS, REPORT)
@@ -145,7 +149,7 @@ class ComputedFiles:
             rated.name or "": [choice.to_dict() for choice in scoring_choices(rated, settings)]
             for rated in groups
         }
-        # `elo_ratings.json`: as written by `rate`, plus the ratings under other scoring choices.
+        # `dimension_ratings.json`: as written by `rate --by`, plus the ratings under other scoring choices.
         document = ratings_document(groups, manifest.settings(), frozenset(manifest.evaluated))
         ratings = document | {"overall_weights": dict(manifest.overall), "choices": choices}
         return cls(manifest, groups, elos, ratings, choices, diagnostics, costs, categories)
@@ -166,7 +170,12 @@ class ComputedFiles:
                 "n_decisive_matches": {elo.name: elo.n_decisive for elo in self.elos},
             },
         )
-        yield RATINGS, self.ratings
+        yield DIMENSION_RATINGS, self.ratings
+        if self.manifest.model is not None:
+            # `elo_ratings.json`: the board that the model was placed on, as written by `rate`.
+            board = [rated for rated in self.groups if rated.name == OVERALL]
+            settings = replace(self.manifest.settings(), by=None)
+            yield RATINGS, ratings_document(board, settings, frozenset(self.manifest.evaluated))
         yield DIAGNOSTICS, self.diagnostics
         yield COSTS, self.costs
 

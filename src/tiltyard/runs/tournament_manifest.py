@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter
 
@@ -20,6 +20,7 @@ from tiltyard.files.answer import Answer
 from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestModel, Platform
+from tiltyard.runs.rate_options import PRESETS, preset_parameters
 
 _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 
@@ -219,6 +220,8 @@ class RatingParameters:
 
     lean: float
     inconsistent: float | None
+    both_bad: str | None
+    write_as: str
     n_bootstraps: int
     seed: int
     initial_rating: float
@@ -229,13 +232,18 @@ class RatingParameters:
 
 def rating_methods(run: JudgedRun | RatingParameters) -> tuple[BradleyTerry, Elo]:
     """The two methods by which a tournament's battles are rated."""
+    counting: dict[str, Any] = {"base": float(run.initial_rating)}
+    if run.write_as in PRESETS:
+        counting |= preset_parameters(run.write_as, style=False)
+    if run.both_bad is not None:
+        counting["both_bad"] = run.both_bad
     bradley_terry = BradleyTerry(
         lean=float(run.lean),
         inconsistent=run.inconsistent,
         seed=run.seed,
         n_bootstraps=max(run.n_bootstraps, 2),
-        base=float(run.initial_rating),
         anchor_rating=float(run.initial_rating),
+        **counting,
     )
     elo = Elo(
         k=float(run.default_k),

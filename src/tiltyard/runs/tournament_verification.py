@@ -20,6 +20,7 @@ from tiltyard.runs.manifest import (
     BATTLE_LINES,
     BATTLES,
     BOOTSTRAP,
+    DIMENSION_RATINGS,
     MANIFEST,
     MANIFEST_HASH,
     RATINGS,
@@ -69,7 +70,7 @@ from tiltyard.runs.verification_checks import (
 )
 
 #: Files that are computed from the others.
-_COMPUTED = (COSTS, ELO, PER_PERM, RATINGS, BOOTSTRAP, WINRATES, DIAGNOSTICS, REPORT)
+_COMPUTED = (COSTS, ELO, PER_PERM, DIMENSION_RATINGS, RATINGS, BOOTSTRAP, WINRATES, DIAGNOSTICS, REPORT)
 
 _NAME = "configuration"
 #: What is compared, the configured value, and the value in the manifest.
@@ -228,6 +229,8 @@ def _methods(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterato
     parameters = RatingParameters(
         lean=ratings["lean"],
         inconsistent={"half": 0.5, "drop": None}.get(inconsistent, inconsistent),
+        both_bad=ratings.get("both_bad"),
+        write_as=ratings.get("write_as", "tiltyard"),
         n_bootstraps=ratings["n_bootstraps"],
         seed=ratings["seed"],
         initial_rating=elo["initial_rating"],

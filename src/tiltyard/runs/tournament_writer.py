@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, TypedDict, TypeVar, cast
 
 from tiltyard.core.battles import Battle
+from tiltyard.core.battles.outcome import TIE_BOTH_BAD
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import Match, MatchList
@@ -60,6 +61,7 @@ from tiltyard.runs.tournament_files import (
 )
 from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
 from tiltyard.runs.verdict_pass import HumanVotes, ResponseIndex, VerdictPass, answers_of, as_anchor_battles
+from tiltyard.settings.rating_options import JUDGE_ARENA
 from tiltyard.settings.yaml_file import write_yaml
 
 _DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
@@ -206,7 +208,8 @@ def _noted(file: BinaryIO, things: Iterable[_Thing]) -> Iterator[_Thing]:
 
 
 def _anchors(run: JudgedRun) -> Iterator[Battle]:
-    return as_anchor_battles(chain.from_iterable(source.battles() for source in run.anchors))
+    spelling = TIE_BOTH_BAD if run.write_as == JUDGE_ARENA else None
+    return as_anchor_battles(chain.from_iterable(source.battles() for source in run.anchors), spelling)
 
 
 def _write_battles(

@@ -146,10 +146,14 @@ class ResponseIndex:
         return self._styles[start : start + _STYLE_FIELD_COUNT]
 
 
-def as_anchor_battles(battles: Iterable[Battle]) -> Iterator[Battle]:
-    """Human battles as written to the folder: those without a dimension are overall."""
+def as_anchor_battles(battles: Iterable[Battle], spelling: str | None = None) -> Iterator[Battle]:
+    """Human battles as written to the folder: those without a dimension are overall.
+
+    ``spelling`` is that of the outcome both_bad, if not as in their files.
+    """
     for battle in battles:
-        yield replace(battle, dimension=OVERALL) if battle.dimension is None else battle
+        written = replace(battle, spelling=spelling) if spelling else battle
+        yield replace(written, dimension=OVERALL) if battle.dimension is None else written
 
 
 class HumanVotes:

@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, NoneType
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 
 if TYPE_CHECKING:
     from tiltyard.core.ratings import RatingMethod
 
 BRADLEY_TERRY, ELO, GLICKO_2 = "bradley-terry", "elo", "glicko-2"
+#: A preset, and the tool for which files can be written: spelled, counted and centred as it does.
+JUDGE_ARENA = "judgearena"
+WriteAs = Literal["tiltyard", "judgearena"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,12 @@ class RateOptions(TypedDict, total=False):
         str | RatingMethod,
         RatingOption("Rating method.", BRADLEY_TERRY, choices=(BRADLEY_TERRY, ELO, GLICKO_2)),
     ]
-    #: Count as a published board does: ``lmarena``. Options given beside it win.
+    #: Count as a published board does: ``lmarena`` or ``judgearena``. Options given beside it win.
     preset: Annotated[
         str | None,
         RatingOption(
-            "Count as a published board does: lmarena. Other options win.", methods=(BRADLEY_TERRY,)
+            "Count as a published board does: lmarena or judgearena. Other options win.",
+            methods=(BRADLEY_TERRY,),
         ),
     ]
     #: A column, such as ``category`` or ``language``, or several: also rate each group of battles separately.

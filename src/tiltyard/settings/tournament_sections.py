@@ -35,6 +35,7 @@ from tiltyard.settings.model_endpoints import (
     route_problems,
 )
 from tiltyard.settings.prices import PriceEntry, ReplyForm
+from tiltyard.settings.rating_options import WriteAs
 
 #: Settings of a model that become request fields.
 MODEL_SETTINGS = ("effort", "thinking", "temperature")
@@ -275,6 +276,12 @@ class RatingsSection(ConfigSection):
     lean: Annotated[float, Field(ge=0.5, le=1), expecting("a number from 0.5 to 1")] = 0.75
     #: How an inconsistent result counts: ``half`` a win for each, or not at all (``drop``).
     inconsistent: Annotated[Literal["half", "drop"], one_of("half", "drop")] = "half"
+    #: How the outcome both_bad of human battles counts: not at all (``drop``), or as a ``tie``. Default: ``drop``, with
+    #: ``write_as: judgearena`` ``tie``.
+    both_bad: Annotated[Literal["drop", "tie"], one_of("drop", "tie")] | None = None
+    #: How battles and ratings are written: ``judgearena`` spells both_bad as `tie (bothbad)`, and centres ratings at
+    #: 1000, with no limit to what a prompt or voter weighs.
+    write_as: Annotated[WriteAs, one_of("tiltyard", "judgearena")] = "tiltyard"
     #: Number of refits; 0 means none.
     n_bootstraps: NonNegative = 100
     #: Seed of bootstraps and rank ranges.

@@ -41,6 +41,7 @@ from tiltyard.report.run_documents import (
     EstimateLineDocument,
     PilotForecast,
 )
+from tiltyard.runs.manifest import DIMENSION_RATINGS
 from tiltyard.runs.run_costs import dollars_text
 from tiltyard.settings.prices import ModelRetirement, price_option
 from tiltyard.tournaments.tournament_plan import PlanDimension, TournamentPlan
@@ -449,7 +450,7 @@ def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[s
     if planned is None:
         return {}
     forecast: dict[str, PilotForecast] = {}
-    path = folder / "elo_ratings.json"
+    path = folder / DIMENSION_RATINGS
     try:
         for name, group in _groups(path).items():
             interval = group["interval"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tiltyard.core.judging.matches import stable_id
 from tiltyard.errors import BadOption
@@ -20,6 +20,7 @@ from tiltyard.foundation.local_files import (
     refuse_unwritable,
 )
 from tiltyard.settings.prices import PriceEntry, merged_prices, to_picodollars
+from tiltyard.settings.rating_options import WriteAs
 from tiltyard.settings.tournament_config import (
     PlacementConfig,
     load_config,
@@ -46,6 +47,9 @@ class PlacementRequest:
     answers: Sequence[Path]
     n: int
     seed: int
+    #: ``None``: as the configuration says.
+    both_bad: Literal["drop", "tie"] | None = None
+    write_as: WriteAs = "tiltyard"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +196,10 @@ def _document(
     document["modes"] = {MODE: {"judges": [judge_model], "prompts": "all", "seed": request.seed}}
     document["overall"] = {DIMENSION: 1.0}
     document["anchors"] = [str(request.battles.resolve())]
+    if request.both_bad is not None:
+        document["ratings"]["both_bad"] = request.both_bad
+    if request.write_as != "tiltyard":
+        document["ratings"]["write_as"] = request.write_as
     if generate is not None and document["caches"]["responses_dir"] is None:
         document["caches"]["responses_dir"] = "responses"
     return document

@@ -470,6 +470,8 @@ def _judged_run(
         k_sweep=tuple(config.elo.k_factor_sweep),
         lean=config.ratings.lean,
         inconsistent=0.5 if config.ratings.inconsistent == "half" else None,
+        both_bad=config.ratings.both_bad,
+        write_as=config.ratings.write_as,
         n_bootstraps=config.ratings.n_bootstraps,
         seed=config.ratings.seed,
         attempts=lambda: attempt_rows(ledger.attempts(run_id)),

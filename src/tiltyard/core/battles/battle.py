@@ -9,7 +9,15 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from tiltyard.core.battles.outcome import Kind, Label, Outcome, kind_of, parse_label, parse_outcome
+from tiltyard.core.battles.outcome import (
+    TIE_BOTH_BAD,
+    Kind,
+    Label,
+    Outcome,
+    kind_of,
+    parse_label,
+    parse_outcome,
+)
 from tiltyard.errors import BadBattle
 
 #: How far the preference of a tie may be from one half.
@@ -46,9 +54,11 @@ class Battle:
     position: int | None = None
     weight: float | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    #: How the winner is written, if not in our spelling: ``tie (bothbad)`` where it was read so.
+    spelling: str | None = field(default=None, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (tuple(getattr(self, name) for name in _FIELDS), dict(self.extra))
+        return _rebuilt, (tuple(getattr(self, name) for name in _FIELDS), dict(self.extra), self.spelling)
 
     @property
     def kind(self) -> Kind:
@@ -57,7 +67,8 @@ class Battle:
     @classmethod
     def from_dict(cls, row: Mapping[str, object]) -> Battle:
         """Parse one row: optional fields may be missing, unknown ones are kept, invalid ones raise."""
-        winner = parse_outcome(_winner_text(row))
+        text = _winner_text(row)
+        winner = parse_outcome(text)
         label = parse_label(row.get("label"))
         kind_of(winner, label)
         pref = _number(row, "pref", low=0.0, high=1.0)
@@ -74,8 +85,14 @@ class Battle:
             position=_position(row.get("position")),
             weight=_number(row, "weight", low=0.0, high=MAX_WEIGHT),
             extra=MappingProxyType({k: v for k, v in row.items() if k not in _READ}),
+            spelling=TIE_BOTH_BAD if text == TIE_BOTH_BAD else None,
             **{name: _text(row, name) for name in _TEXT_FIELDS},
         )
+
+    @property
+    def spelled_winner(self) -> str:
+        """The winner as it is written."""
+        return (self.winner is Outcome.BOTH_BAD and self.spelling) or self.winner.value
 
     def value(self, name: str) -> object:
         """A field by its name; ``None`` if it is not set."""
@@ -88,17 +105,18 @@ class Battle:
             value = getattr(self, name)
             if value is not None or name in _ALWAYS:
                 row[name] = _written(value)
+        row["winner"] = self.spelled_winner
         return row | dict(self.extra)
 
 
-_FIELDS = tuple(f.name for f in dataclasses.fields(Battle) if f.name != "extra")
+_FIELDS = tuple(f.name for f in dataclasses.fields(Battle) if f.name not in ("extra", "spelling"))
 _TEXT_FIELDS = ("source", "question_id", "judge_model", "dimension", "category", "language", "voter")
 _ALWAYS = frozenset({"source", "question_id", "judge_model"})
 _READ = frozenset(_FIELDS) | {"outcome"}
 
 
-def _rebuilt(values: tuple[Any, ...], extra: Mapping[str, object]) -> Battle:
-    return Battle(**dict(zip(_FIELDS, values, strict=True)), extra=MappingProxyType(extra))
+def _rebuilt(values: tuple[Any, ...], extra: Mapping[str, object], spelling: str | None) -> Battle:
+    return Battle(**dict(zip(_FIELDS, values, strict=True)), extra=MappingProxyType(extra), spelling=spelling)
 
 
 def pref_contradicts(winner: Outcome, label: Label | None, pref: float) -> bool:

@@ -68,6 +68,8 @@ JUDGE_LABELS = (Label.WIN, Label.LEAN, Label.TIE, Label.INCONSISTENT)
 _PLAIN = {kind: Kind[kind.name.removesuffix("_FLAGGED")] for kind in Kind if kind.flagged}
 _FLAGGED = {plain: flagged for flagged, plain in _PLAIN.items()}
 
+#: How LMArena and JudgeArena spell ``both_bad``. A battle that was read with it is written with it.
+TIE_BOTH_BAD = "tie (bothbad)"
 _SPELLINGS = {
     "modela": Outcome.MODEL_A,
     "a": Outcome.MODEL_A,

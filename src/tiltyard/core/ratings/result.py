@@ -30,8 +30,9 @@ class RatingExtras(TypedDict, total=False):
     #: By name, the degrees of freedom of these errors, and what a covariate was divided by.
     style_dof: dict[str, float]
     style_scale: dict[str, float]
-    #: Bootstrap ratings, replicate by model.
+    #: Bootstrap ratings, replicate by model; and where ``rating`` is their mean, the rating by the battles as they are.
     replicates: Floats
+    estimate: Floats
     #: Elo by order and model, and the standard error of the mean over orders.
     per_permutation: Floats
     order_noise: Floats

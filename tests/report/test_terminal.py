@@ -1,6 +1,7 @@
 """The board in a terminal."""
 
 import itertools
+import json
 import re
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from support.command import run
 from support.rated_boards import HOSTILE, hostile, rated, shown, small
 from support.sizes import sized
 from support.worlds import told
@@ -18,7 +20,8 @@ from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.core.ratings.ranks import Flip
 from tiltyard.report.board_formats import flip_sentence, method_title
 from tiltyard.report.escapes import escape_controls
-from tiltyard.report.terminal import Terminal, interval_bar, short_names
+from tiltyard.report.name_columns import NameTable, short_names
+from tiltyard.report.terminal import Terminal, interval_bar
 
 GOLDEN = """\
 Bradley–Terry · 25 battles · 5 models · battle-level intervals for these prompts
@@ -197,3 +200,50 @@ def test_names_are_no_markup_and_a_reader_who_has_gone_is_an_error(capsys):
         Terminal().on_broken_pipe()
     Terminal().print("[bold]x[/red] :fire: 3.5")
     assert capsys.readouterr().out == "[bold]x[/red] :fire: 3.5\n"
+
+
+LONG = ("anthropic/claude-3-5-sonnet-20240620-v2:0", "Qwen/Qwen2.5-72B-Instruct", "Qwen/Qwen2.5-7B-Instruct")
+
+
+def named_lines(cells, width=80):
+    console = Terminal()
+    console.width = width
+    heads = ("entrant", *(f"dimension {k}" for k in range(cells)))
+    with console.capture() as captured:
+        console.print(NameTable(heads, [(name, *["1931 [1607, 2255]"] * cells) for name in LONG]))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 4, 6])
+def test_names_beside_columns_are_never_broken(cells):
+    lines = named_lines(cells)
+    assert all(cell_len(line) <= 80 for line in lines)
+    blocks = " ".join(lines).count("entrant")
+    # Every line of a table begins with a name, whole or shortened in its middle, or with the heading.
+    starts = [line.partition("  ")[0] for line in lines if line]
+    assert len(starts) == blocks * (1 + len(LONG))
+    names = set(starts) - {"entrant"}
+    assert len(names) == len(LONG)
+    for name in names:
+        head, _, tail = name.partition("…")
+        assert any(whole.startswith(head) and whole.endswith(tail or head[-1]) for whole in LONG)
+    assert sum(line.count("1931") for line in lines) == cells * len(LONG)
+    assert sum(line.count("dimension") for line in lines) == cells
+
+
+def test_win_rates_against_a_baseline_do_not_break_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    path = tmp_path / "battles.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"model_a": a, "model_b": b, "winner": winner}) + "\n"
+            for a, b in itertools.permutations(LONG, 2)
+            for winner in ("model_a", "model_b", "tie")
+        )
+    )
+    ran = run("rate", path, "--baseline", LONG[1])
+    assert ran.code == 0, ran.err
+    rates = ran.out.partition("Win rate against")[2]
+    starts = [line.partition("  ")[0] for line in rates.splitlines()]
+    assert LONG[2] in starts
+    assert sum(start.startswith("anthropic/") and "…" in start for start in starts) == 1

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from tiltyard.core.board import Board, RatedGroup, Row
@@ -19,6 +18,7 @@ from tiltyard.core.board.win_rates import BaselineRow, BaselineRule, BaselineWin
 from tiltyard.core.ratings.ranks import Flip
 from tiltyard.report.escapes import escape_controls, markdown_text
 from tiltyard.report.html_parts import section_html, table_html, text_html
+from tiltyard.report.name_columns import NameTable
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -41,7 +41,6 @@ _LATEX = {
 _TITLES = {"bradley-terry": "Bradley–Terry", "elo": "Elo", "glicko-2": "Glicko-2"}
 #: How many of the models that may be first a sentence names.
 _NAMED_MODELS = 3
-_COLUMN_GAP_CHARACTERS = 2
 #: How many of the models with one note are named.
 _LISTED_MODELS = 10
 _RULES: dict[BaselineRule, str] = {
@@ -281,17 +280,11 @@ def _range(low: float | None, high: float | None) -> str:
 def baseline_lines(rates: BaselineWinRates, top: int | None = None) -> RenderableType:
     """The table under a board in a terminal, or its first ``top`` rows."""
     rates = replace(rates, rows=rates.rows[:top])
-    gap = (0, _COLUMN_GAP_CHARACTERS, 0, 0)
-    table = Table(box=None, pad_edge=False, padding=gap, header_style="bold")
-    for head in baseline_heads(rates):
-        table.add_column(head, justify="left" if head == "model" else "right", overflow="fold")
-    for cells in baseline_cells(rates):
-        table.add_row(*(Text(escape_controls(cell)) for cell in cells))
     notes = [escape_controls(note) for note in baseline_notes(rates)]
     return Group(
         Text(escape_controls(baseline_title(rates)), style="bold"),
         "",
-        table,
+        NameTable(baseline_heads(rates), list(baseline_cells(rates))),
         *(["", *notes] if notes else []),
     )
 

@@ -25,16 +25,12 @@ from tiltyard.report.board_formats import (
     title_parts,
 )
 from tiltyard.report.escapes import escape_controls
+from tiltyard.report.name_columns import COLUMN_GAP_CHARACTERS, MIN_NAME_CHARACTERS, short_names
 
 #: The bar uses the width left by the other columns, within these limits.
 _MAX_BAR_CHARACTERS, _MIN_BAR_CHARACTERS = 32, 8
-#: Columns too wide for the line are wrapped, but never narrower than this.
-_MIN_NAME_CHARACTERS = 8
-_COLUMN_GAP_CHARACTERS = 2
 #: Names up to this length are worth more than the record; longer ones are shortened before it gives way.
 _WHOLE_NAME_CHARACTERS = 60
-#: How much of a shortened name is its beginning; the next is tried where two names would become the same.
-_HEAD_SHARES = (0.5, 0.7, 0.3, 0.9, 0.1)
 _RECORD = "won/lost/tied"
 
 
@@ -90,17 +86,17 @@ def board_table(
     board = replace(board, rows=board.rows[:top])
     columns = _fitting_columns(board, width)
     left = _room(columns, width)
-    bar = left - _COLUMN_GAP_CHARACTERS
+    bar = left - COLUMN_GAP_CHARACTERS
     if {"interval", _RECORD} <= set(columns) and bar >= _MIN_BAR_CHARACTERS:
         columns = _with_bar(columns, board, min(bar, _MAX_BAR_CHARACTERS))
     widths = _widths(columns)
     if left < 0:
-        widths["model"] = max(widths["model"] + left, min(widths["model"], _MIN_NAME_CHARACTERS))
+        widths["model"] = max(widths["model"] + left, min(widths["model"], MIN_NAME_CHARACTERS))
         columns["model"] = short_names(columns["model"], widths["model"])
     parts: list[RenderableType] = [Text(title, style="bold"), "", _rows({}, widths)]
     for group, rows in groupby(range(len(board.rows)), key=lambda k: board.rows[k].group):
         if group != 0:
-            indent = " " * (widths["#"] + _COLUMN_GAP_CHARACTERS)
+            indent = " " * (widths["#"] + COLUMN_GAP_CHARACTERS)
             heading = "no rating" if group is None else "not comparable with those above:"
             parts.append(Text(f"{indent}{heading}", style="dim italic"))
         chosen = list(rows)
@@ -115,7 +111,7 @@ def _rows(columns: dict[str, list[str]], widths: dict[str, int]) -> Table:
     table = Table(
         box=None,
         pad_edge=False,
-        padding=(0, _COLUMN_GAP_CHARACTERS, 0, 0),
+        padding=(0, COLUMN_GAP_CHARACTERS, 0, 0),
         header_style="bold",
         show_header=not columns,
     )
@@ -163,33 +159,7 @@ def _without(columns: dict[str, list[str]], *heads: str) -> dict[str, list[str]]
 
 def _room(columns: dict[str, list[str]], width: int) -> int:
     """What the columns leave of the line; negative if they do not fit."""
-    return width - sum(_widths(columns).values()) - _COLUMN_GAP_CHARACTERS * len(columns)
-
-
-def short_names(names: list[str], width: int) -> list[str]:
-    """The names within this many cells, shortened in the middle; whole if two would become the same."""
-    for head_share in _HEAD_SHARES:
-        short = [_shortened(name, width, head_share) for name in names]
-        if len(set(short)) == len(set(names)):
-            return short
-    return names
-
-
-def _shortened(name: str, width: int, head_share: float) -> str:
-    if cell_len(name) <= width:
-        return name
-    head = round((width - 1) * head_share)
-    return f"{_prefix(name, head)}…{_prefix(name[::-1], width - 1 - head)[::-1]}"
-
-
-def _prefix(text: str, width: int) -> str:
-    """As many characters from the start as fit into this many cells."""
-    taken = 0
-    for place, character in enumerate(text):
-        taken += cell_len(character)
-        if taken > width:
-            return text[:place]
-    return text
+    return width - sum(_widths(columns).values()) - COLUMN_GAP_CHARACTERS * len(columns)
 
 
 def _with_bar(columns: dict[str, list[str]], board: Board, width: int) -> dict[str, list[str]]:

@@ -18,6 +18,7 @@ from tiltyard.core.ratings import Finding
 from tiltyard.report.escapes import escape_controls
 from tiltyard.report.judging_sections import cache_warning, format_dollar_text
 from tiltyard.report.judging_sections import format_dollar_text as usd
+from tiltyard.report.name_columns import NameTable
 from tiltyard.report.run_documents import (
     CostsDocument,
     DiagnosticsDocument,
@@ -80,22 +81,15 @@ def plan_tables(
     return Group(*parts)
 
 
-def _lines(estimate: EstimateDocument) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("judge", overflow="fold")
-    table.add_column("dimension", overflow="fold")
-    for head in _LINE_COUNTS.values():
-        table.add_column(head, justify="right")
-    for line in estimate["lines"]:
-        table.add_row(
-            escape_controls(line["judge"]),
-            escape_controls(line["dimension"]),
-            *(f"{line[name]:,}" for name in _LINE_COUNTS),
-        )
-    if len(estimate["lines"]) > 1:
+def _lines(estimate: EstimateDocument) -> NameTable:
+    rows = [
+        [line["judge"], line["dimension"], *(f"{line[name]:,}" for name in _LINE_COUNTS)]
+        for line in estimate["lines"]
+    ]
+    if len(rows) > 1:
         totals = (sum(line[name] for line in estimate["lines"]) for name in _LINE_COUNTS)
-        table.add_row("all", "", *(f"{number:,}" for number in totals), style="bold")
-    return table
+        rows.append(["all", "", *(f"{number:,}" for number in totals)])
+    return NameTable(("judge", "dimension", *_LINE_COUNTS.values()), rows, names=2)
 
 
 def _worst(estimate: EstimateDocument) -> str:
@@ -358,24 +352,13 @@ def _by_dimension(groups: Sequence[RatedGroup]) -> dict[tuple[str, ...], list[Fi
     return found
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for k, head in enumerate(heads):
-        table.add_column(
-            Text(escape_controls(head)), justify="left" if k == 0 else "right", overflow="fold", no_wrap=k > 0
-        )
-    for row in rows:
-        table.add_row(*(Text(escape_controls(cell)) for cell in row))
-    return table
-
-
 def _ratings(groups: Sequence[RatedGroup]) -> RenderableType:
     if not groups:
         return Text("No match has a result: there is nothing to rate.")
     boards = [{row.model: row for row in rated.board.rows} for rated in groups]
     models = list(dict.fromkeys(model for board in reversed(boards) for model in board))
     heads = ("entrant", *(rated.name or "all" for rated in groups))
-    return _table(heads, [[model, *(_cell(board.get(model)) for board in boards)] for model in models])
+    return NameTable(heads, [[model, *(_cell(board.get(model)) for board in boards)] for model in models])
 
 
 def _cell(row: Row | None) -> str:
@@ -391,7 +374,7 @@ def _matches(diagnostics: DiagnosticsDocument) -> RenderableType:
         [dimension, *(f"{one[name]:,}" for name in _MATCH_COUNTS), f"{one['labels']['inconsistent']:,}"]
         for dimension, one in diagnostics["matches"].items()
     ]
-    return _table(("dimension", *_MATCH_COUNTS, "inconsistent"), rows)
+    return NameTable(("dimension", *_MATCH_COUNTS, "inconsistent"), rows)
 
 
 def _dropped(diagnostics: DiagnosticsDocument) -> list[RenderableType]:
@@ -418,7 +401,7 @@ def _calls(costs: CostsDocument) -> RenderableType:
                 format_dollar_text(str(sum(known, Decimal(0))) if len(known) == len(texts) else None),
             ]
         )
-    return _table(("dimension", "questions", "cached", "calls", *tokens.values(), "dollars"), rows)
+    return NameTable(("dimension", "questions", "cached", "calls", *tokens.values(), "dollars"), rows)
 
 
 def _touched(name: TokenCount, places: Sequence[PlaceCosts]) -> bool:

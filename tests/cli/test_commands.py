@@ -11,6 +11,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tiltyard
@@ -393,6 +395,43 @@ def test_options_that_map_may_be_repeated(tmp_path):
     headers = [text for pair in ("model_a=l", "model_b=r", "winner=w") for text in ("--columns", pair)]
     assert once.code == 0
     assert run("rate", path, *headers, "--outcomes", "1=a", "--outcomes", "2=b") == once
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_outcomes_name_an_empty_value(tmp_path, kind):
+    rows = [("oak", "elm", "oak"), ("elm", "oak", "elm"), ("oak", "elm", None), ("elm", "oak", None)]
+    names = ("model_a", "model_b", "winner")
+    path = tmp_path / f"battles.{kind}"
+    if kind == "csv":
+        lines = [",".join(names), *(",".join(cell or "" for cell in row) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
+    else:
+        pq.write_table(pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))), path)
+    refused = run("rate", path)
+    assert refused.code == 2
+    assert "--outcomes =…" in refused.err
+    ran = run("rate", path, "--outcomes", "=tie", "--json")
+    assert ran.code == 0, ran.err
+    assert {row["model"]: row["ties"] for row in json.loads(ran.out)["ratings"]} == {"oak": 2, "elm": 2}
+
+
+def test_preferences_that_contradict_their_winners_are_one_sentence(tmp_path):
+    rows = [
+        {"model_a": "oak", "model_b": "elm", "winner": ("model_a", "model_b", "tie")[k % 3], "pref": pref}
+        for k, pref in enumerate((0.1, 0.9, 0.95, 0.2, 0.8, 0.05, 0.3, 0.7))
+    ]
+    path = tmp_path / "battles.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    refused = run("rate", path)
+    assert refused.code == 2
+    assert refused.err.count("contradicts") == 1
+    assert "8 rows like it" in refused.err
+    good = [{"model_a": a, "model_b": b, "winner": "model_a"} for a, b in (("oak", "elm"), ("elm", "oak"))]
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*good, *rows]))
+    left_out = run("rate", path, "--skip-invalid")
+    assert left_out.code == 0, left_out.err
+    (note,) = [line for line in left_out.err.splitlines() if "contradicts" in line]
+    assert "8 left out" in note
 
 
 def test_a_full_disk_is_no_bug():

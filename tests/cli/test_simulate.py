@@ -238,3 +238,34 @@ def test_what_makes_no_sense_is_refused(arguments, tmp_path):
     assert WRONG[arguments] in re.sub(r"\s+", " ", ran.err)
     assert "Traceback" not in ran.err
     assert ran.out == ""
+
+
+def test_a_log_with_headers_and_words_of_its_own(tmp_path):
+    log = written_log(tmp_path / "votes.jsonl", 400)
+    renamed = tmp_path / "renamed.jsonl"
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    words = {"model_a": "left", "model_b": "right"}
+    renamed.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "l": row.pop("model_a"),
+                    "r": row.pop("model_b"),
+                    "w": words.get(row["winner"], row["winner"]),
+                    **{name: value for name, value in row.items() if name != "winner"},
+                }
+            )
+            + "\n"
+            for row in rows
+        )
+        + '{"l": "x", "r": "y", "w": "nobody"}\n'
+    )
+    options = ("--votes", 1000, "--seeds", 1, "--processes", 0, "--prompts", 6)
+    plain = run("simulate", "--like", log, *options)
+    assert plain.code == 0, plain.err
+    reading = ("--columns", "model_a=l,model_b=r,winner=w", "--outcomes", "left=a,right=b", "--skip-invalid")
+    ran = run("simulate", "--like", renamed, *options, *reading)
+    assert ran.code == 0, ran.err
+    assert ran.out == plain.out
+    assert "1 left out" in ran.err
+    assert run("simulate", *options, "--columns", "model_a=l").code == 2

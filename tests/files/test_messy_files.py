@@ -11,7 +11,7 @@ from tiltyard.errors import BadBattle, BadOption, InputError
 from tiltyard.files import open_battles
 from tiltyard.files.battle_tables import count_table
 
-A, B, TIE = "model_a", "model_b", "tie"
+A, B, TIE, BOTH_BAD = "model_a", "model_b", "tie", "both_bad"
 
 #: Text, options, and the outcomes of the battles between x and y that must be read.
 READ = {
@@ -25,6 +25,8 @@ READ = {
     "winner by name, JSON": ('{"model_a": "x", "model_b": "y", "winner": "y"}\n', {}, [B]),
     "outcome by name": ("model_a,model_b,outcome\nx,y,y\n", {}, [B]),
     "left and right": ("model_a,model_b,winner\nx,y,left\nx,y,right\n", {"outcomes": {"left": "a", "right": "b"}}, [A, B]),
+    "an empty value in CSV": ("model_a,model_b,winner\nx,y,\nx,y,x\n", {"outcomes": {"": "tie"}}, [TIE, A]),
+    "an empty value in JSON": ('[{"model_a": "x", "model_b": "y", "winner": ""}, {"model_a": "x", "model_b": "y", "winner": null}, {"model_a": "x", "model_b": "y", "winner": "b"}]', {"outcomes": {"": "both_bad"}}, [BOTH_BAD, BOTH_BAD, B]),
     "draws": ("model_a,model_b,winner\nx,y,draw\nx,y,x\n", {"outcomes": {"draw": "tie"}}, [TIE, A]),
     "1, 0 and 0.5": ("model_a,model_b,winner\nx,y,1\nx,y,0\nx,y,0.5\n", {"outcomes": {1: "a", "0": "b", 0.5: "tie"}}, [A, B, TIE]),
     "JSON numbers": ('[{"model_a": "x", "model_b": "y", "winner": 1}, {"model_a": "x", "model_b": "y", "winner": 0.0}]', {"outcomes": {"1": "a", "0": "b"}}, [A, B]),

@@ -40,7 +40,8 @@ Columns = Annotated[
 Outcomes = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="WORD=OUTCOME,…", help="What words of the winner column mean: left=a,right=b,0.5=tie."
+        metavar="WORD=OUTCOME,…",
+        help="What words of the winner column mean: left=a,right=b,0.5=tie; =tie for an empty value.",
     ),
 ]
 WriteAsOption = Annotated[
@@ -127,11 +128,12 @@ def refuse_beside(context: typer.Context, option: str, *allowed: str) -> None:
             raise BadOption(f"{parameter.opts[0]} has no effect with {option}; remove it")
 
 
-def _pairs(text: str | None, option: str, form: str) -> dict[str, str]:
+def _pairs(text: str | None, option: str, form: str, *, may_be_empty: bool = False) -> dict[str, str]:
+    """What stands before each ``=``, which must not be empty unless it ``may_be_empty``, and what behind."""
     pairs: dict[str, str] = {}
     for part in comma_list(text):
         left, equals, right = part.partition("=")
-        if not equals or not left or not right:
+        if not equals or not right or not (left or may_be_empty):
             raise BadOption(f"{option}: {part!r} is not of the form {form}")
         pairs[left] = right
     return pairs
@@ -143,7 +145,7 @@ def read_options(
     """How files are read, as the options of a command say."""
     from tiltyard.files.read_options import ReadOptions
 
-    words = _pairs(",".join(outcomes or ()), "--outcomes", "word=outcome")
+    words = _pairs(",".join(outcomes or ()), "--outcomes", "word=outcome", may_be_empty=True)
     return ReadOptions(
         format, _pairs(",".join(columns or ()), "--columns", "name=header"), words, skip_invalid
     )

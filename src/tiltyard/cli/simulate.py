@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tiltyard.cli.options import given_options
+from tiltyard.cli.options import Columns, Format, Outcomes, SkipInvalid, given_options, read_options
 from tiltyard.cli.progress import show_read_progress, simulation_progress
+from tiltyard.cli.rate import print_notes
 from tiltyard.errors import BadOption
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
+    from tiltyard.files.read_options import ReadOptions
     from tiltyard.simulation.arena_forecast import SimulateOptions
     from tiltyard.simulation.log_forecast import Backtest, ClusterProfile, LogForecast, LogProfile
     from tiltyard.simulation.simulated_arena import SimulationSettings
@@ -120,6 +122,10 @@ def simulate(
     like: Annotated[
         str | None, typer.Option(metavar="LOG", help="Draw the world from a battle file or an arena's log.")
     ] = None,
+    columns: Columns = None,
+    outcomes: Outcomes = None,
+    skip_invalid: SkipInvalid = False,
+    format: Format = None,
 ) -> None:
     """Forecast when an arena's board will be official."""
     from tiltyard.report.forecast_report import simulation_tables
@@ -128,10 +134,15 @@ def simulate(
 
     console = Terminal()
     given = {name: value for name, value in given_options(context).items() if name not in ("out", "like")}
+    reading = {
+        name: given.pop(name) for name in ("columns", "outcomes", "skip_invalid", "format") if name in given
+    }
+    if reading and like is None:
+        raise BadOption(f"--{next(iter(reading)).replace('_', '-')} has no effect without --like; remove it")
     options = cast("SimulateOptions", given)
     world, log = stated_world(options), None
     if like is not None:
-        log = read_like(like, seed)
+        log = read_like(like, seed, read_options(format, columns, outcomes, skip_invalid=skip_invalid))
         world = world_like(log.profile, world, given)
         for line in log.lines():
             console.print(line)
@@ -254,24 +265,26 @@ class LikeLog:
         }
 
 
-def read_like(log: str, seed: int) -> LikeLog:
+def read_like(log: str, seed: int, options: ReadOptions | None = None) -> LikeLog:
     """Read a log, a file of battles or the name of an arena, and forecast from it."""
     # A text that looks like a path is no arena's name.
     if Path(log).exists() or Path(log).suffix or Path(log).name != log:
-        return _like(_read_table(Path(log)), seed)
+        return _like(_read_table(Path(log), options), seed)
     with TemporaryDirectory(prefix="tiltyard-") as folder:
         path = Path(folder) / "battles.parquet"
         _export(log, path)
         return _like(_read_table(path), seed)
 
 
-def _read_table(path: Path) -> Table:
+def _read_table(path: Path, options: ReadOptions | None = None) -> Table:
     from tiltyard.files.battle_tables import count_table
     from tiltyard.runs.battle_rating import open_all
 
-    sources = open_all([path])
+    sources = open_all([path], options)
     with show_read_progress([source.rows for source in sources]) as progress:
-        return count_table(sources, progress=progress)
+        table = count_table(sources, progress=progress)
+    print_notes(sources)
+    return table
 
 
 def _export(arena: str, path: Path) -> None:

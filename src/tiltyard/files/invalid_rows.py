@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -17,9 +18,15 @@ _SHOWN_WORDS = 8
 _SHOWN_VALUE_LIMIT = 3
 
 
+#: A preference that contradicts its row's winner, with the two values that make each row's sentence another one.
+_PREFERENCE = re.compile(r"pref \S+ (\([^)]*\)) contradicts winner \w+")
+
+
 @dataclass
 class _Problem:
     first: str
+    #: What is wrong with the first row, with its values.
+    text: str
     rows: int = 0
     #: The models of the first row, where the winner is what is wrong.
     models: str | None = None
@@ -37,12 +44,13 @@ class InvalidRows:
 
     def add(self, where: str, problem: str, row: Mapping[str, object]) -> None:
         """Count one row with what is wrong with it."""
-        if problem not in self.problems and len(self.problems) >= _MAX_PROBLEMS:
-            problem = "other problems"
-        found = self.problems.setdefault(problem, _Problem(where))
+        kind = _PREFERENCE.sub(r"pref \1 contradicts the winner", problem)
+        if kind not in self.problems and len(self.problems) >= _MAX_PROBLEMS:
+            kind = "other problems"
+        found = self.problems.setdefault(kind, _Problem(where, problem))
         found.rows += 1
         winner = row.get("winner", row.get("outcome"))
-        if winner is None or not problem.startswith("winner is "):
+        if not problem.startswith("winner is "):
             return
         models = [name for name in (row.get("model_a"), row.get("model_b")) if isinstance(name, str)]
         if found.rows == 1 and len(models) == 2:
@@ -73,8 +81,8 @@ class InvalidRows:
 
     def error(self) -> BadBattle:
         """All of it as one error: the first place as it stands, then the others, then what to do."""
-        (problem, first), *others = self.problems.items()
-        parts = [problem, *([first.models] if first.models else [])]
+        (_, first), *others = self.problems.items()
+        parts = [first.text, *([first.models] if first.models else [])]
         if first.rows > 1:
             parts.append(f"{first.rows:,} rows like it")
         others.sort(key=lambda item: -item[1].rows)

@@ -70,7 +70,9 @@ class ReadOptions:
 
 
 def outcome_word(value: object) -> str:
-    """A value of the winner column as it is written in the option: ``left``, ``1``, ``0.5``, ``true``."""
+    """A value of the winner column as it is written in the option: ``left``, ``1``, ``0.5``, ``true``; empty if missing."""
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
@@ -109,7 +111,8 @@ def outcome_array(array: pa.Array, meanings: Mapping[str, str]) -> pa.Array:
         return array
     words = [None if value is None else outcome_word(value) for value in coded.dictionary.to_pylist()]
     texts = [None if word is None else meanings.get(word, word) for word in words]
-    return pa.array(texts, pa.string()).take(coded.indices)
+    read = pa.array(texts, pa.string()).take(coded.indices)
+    return read.fill_null(meanings[""]) if "" in meanings else read
 
 
 def winners_by_name(winner: pa.Array, model_a: pa.Array, model_b: pa.Array) -> pa.Array:

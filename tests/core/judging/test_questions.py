@@ -169,9 +169,65 @@ def test_the_shipped_rubrics_are_read_and_ask_for_what_they_need(dimension):
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.booleans(), st.booleans())
 def test_a_rubric_is_read_back_as_it_was_written(text, gold, expected):
     body = text.replace("\r\n", "\n").strip()
-    if body and not body.startswith("#"):
+    if body and not body.startswith("#") and "{" not in body:
         rubric = Rubric("d", "v7", body, gold, expected)
         assert parse_rubric("d", rubric.file_text(), "here") == rubric
+
+
+@pytest.mark.parametrize(
+    ("placeholders", "gold", "expected"),
+    [
+        ("{prompt} {response_a}{response_b}", False, False),
+        ("参考{gold_answer}", True, False),
+        ("{expected_behavior}", False, True),
+        ("{gold_answer}, {expected_behavior}, again {gold_answer}", True, True),
+    ],
+)
+def test_a_placeholder_shows_its_part_below_and_the_rubric_stays_one_prefix(placeholders, gold, expected):
+    rubric = parse_rubric("d", f"# version: v1\nCompare: {placeholders}", "here")
+    assert (rubric.gold, rubric.expected_behavior) == (gold, expected)
+    assert rubric.text == f"Compare: {placeholders}"
+    assert parse_rubric("d", rubric.file_text(), "here") == rubric
+    first = build_chat_prompt(QuestionTexts("p", "x", "y", "yes", "calm"), rubric, VerdictForm.TEXT, 1)
+    other = build_chat_prompt(QuestionTexts("q", "y", "x"), rubric, VerdictForm.TEXT, 1)
+    assert first.system == other.system
+    assert first.system.count("(shown below)") == placeholders.count("{")
+    assert "{" not in first.system
+    assert ("<<<BEGIN REFERENCE ANSWER" in first.user) == gold
+    assert ("<<<BEGIN EXPECTED BEHAVIOUR" in first.user) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{prompt}} {{silver}}",
+        r"\boxed{answer}, \text{gold}, x^{n}_{i}",
+        '{"verdict": "A"}, {}, {a, b}, { silver }',
+    ],
+)
+def test_other_braces_reach_the_judge_as_they_are(text):
+    rubric = parse_rubric("d", f"# version: v1\n{text}", "here")
+    assert (rubric.gold, rubric.expected_behavior) == (False, False)
+    assert text in build_chat_prompt(QuestionTexts("p", "x", "y"), rubric, VerdictForm.TEXT, 1).system
+
+
+#: First digits of the SHA-256 of a question by each shipped rubric, as it was before there were placeholders.
+KEPT = {
+    "factuality": "e93f0f5127ba",
+    "calibration": "3e48ca02a7dc",
+    "clinical_utility": "ccfe79477cd1",
+}
+
+
+def test_requests_of_rubrics_without_placeholders_keep_their_bytes():
+    """Replies that were paid for stay valid."""
+    digests = {}
+    for dimension in SHIPPED:
+        text = files("tiltyard.settings").joinpath("rubrics", f"{dimension}.txt").read_text("utf-8")
+        shown = QuestionTexts("p", "x", "y", "gold", "calm")
+        ask = build_chat_prompt(shown, parse_rubric(dimension, text, dimension), VerdictForm.SCHEMA, 1)
+        digests[dimension] = hashlib.sha256(f"{ask.system}\n{ask.user}".encode()).hexdigest()[:12]
+    assert digests == KEPT
 
 
 def test_every_part_of_a_rubric_is_part_of_its_identity():
@@ -195,6 +251,7 @@ def test_every_part_of_a_rubric_is_part_of_its_identity():
         ("# version: v1", "has no text"),
         ("# version: v1\n# uses: gold\n \n", "has no text"),
         ("# version: v1\n# uses: silver\nBe right.", "line 2"),
+        ("# version: v1\nBe {bold}: {prompt} {gold} {bold}", "{bold}, {gold};.*{gold_answer}"),
     ],
 )
 def test_a_rubric_without_version_or_text_is_an_error_that_names_the_place(text, wrong):

@@ -9,7 +9,7 @@ import enum
 import functools
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -113,6 +113,18 @@ Write such a line once, and nothing after it.""",
 }
 #: What a rubric may request to be shown next to the two responses.
 _USES = ("gold", "expected_behavior")
+#: Placeholders that a rubric may have, and what each requests to be shown; prompt and responses always are.
+_PLACEHOLDERS = {
+    "prompt": None,
+    "response_a": None,
+    "response_b": None,
+    "gold_answer": "gold",
+    "expected_behavior": "expected_behavior",
+}
+#: Doubled braces are text.
+_PLACEHOLDER = re.compile(rf"(?<!\{{)\{{({'|'.join(_PLACEHOLDERS)})\}}(?!\}})")
+#: A name in braces. After a letter, a digit, ``_``, ``^`` or a backslash it is LaTeX.
+_BRACED_NAME = re.compile(r"(?<![A-Za-z0-9_^\\{])\{([A-Za-z_][\w.-]*)\}(?!\})")
 _VERSION = re.compile(r"#\s*version:\s*(v\d+)\s*")
 _HEADER = re.compile(r"#\s*uses:\s*(.*)")
 
@@ -273,8 +285,9 @@ def _system(rubric: Rubric, form: VerdictForm) -> str:
     beside = "".join(
         text for wanted, text in ((rubric.gold, _GOLD), (rubric.expected_behavior, _EXPECTED)) if wanted
     )
+    text = _PLACEHOLDER.sub("(shown below)", rubric.text)
     return _SYSTEM.format(
-        dimension=rubric.dimension, rubric=rubric.text, beside=beside, reply=_REPLY[form], quoted=QUOTED
+        dimension=rubric.dimension, rubric=text, beside=beside, reply=_REPLY[form], quoted=QUOTED
     )
 
 
@@ -302,7 +315,10 @@ class Rubric:
 
 
 def parse_rubric(dimension: str, text: str, where: str) -> Rubric:
-    """Parse a rubric file: first line ``# version: vN``, then optionally ``# uses: gold, expected_behavior``."""
+    """Parse a rubric file: first line ``# version: vN``, then optionally ``# uses: gold, expected_behavior``.
+
+    A placeholder for one of these requests it too.
+    """
     first, _, rest = text.replace("\r\n", "\n").lstrip("\ufeff").partition("\n")
     version = _VERSION.fullmatch(first)
     if version is None:
@@ -318,4 +334,15 @@ def parse_rubric(dimension: str, text: str, where: str) -> Rubric:
     body = (after if header else rest).strip()
     if not body:
         raise UnreadableFile(f"{where}: the rubric has no text after its first lines")
-    return Rubric(dimension, version[1], body, gold="gold" in uses, expected_behavior=_USES[1] in uses)
+    unknown = [name for name in dict.fromkeys(_BRACED_NAME.findall(body)) if name not in _PLACEHOLDERS]
+    if unknown:
+        raise UnreadableFile(
+            f"{where}: unknown placeholder {_braced(unknown)}; expected one of {_braced(_PLACEHOLDERS)}; "
+            "double the braces of what is no placeholder"
+        )
+    shown = {*uses, *(_PLACEHOLDERS[name] for name in _PLACEHOLDER.findall(body))}
+    return Rubric(dimension, version[1], body, *(name in shown for name in _USES))
+
+
+def _braced(names: Iterable[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in names)

@@ -61,15 +61,26 @@ def test_glicko_2_is_the_methods_own_fold(rows):
 
 @given(rows=votes)
 @settings(max_examples=sized(15, 40), deadline=None)
-def test_elo_is_the_textbook_with_k_16(rows):
+def test_elo_is_the_textbook_with_k_16_and_both_bad_is_a_loss_to_1500(rows):
     elo = [1500.0] * MODELS
     for a, b, kind in rows:
-        score = {Kind.WIN_A: 1.0, Kind.WIN_B: 0.0, Kind.BOTH_BAD: None}.get(kind.plain, 0.5)
-        score = {Kind.LEAN_A: 0.75, Kind.LEAN_B: 0.25}.get(kind.plain, score)
-        if score is not None:
+        score = {Kind.WIN_A: 1.0, Kind.WIN_B: 0.0, Kind.LEAN_A: 0.75, Kind.LEAN_B: 0.25}.get(kind.plain, 0.5)
+        if kind is Kind.BOTH_BAD:
+            elo = [
+                r - 16.0 / (1.0 + 10.0 ** ((1500.0 - r) / 400.0)) * (k in (a, b)) for k, r in enumerate(elo)
+            ]
+        else:
             change = 16.0 * (score - 1.0 / (1.0 + 10.0 ** ((elo[b] - elo[a]) / 400.0)))
             elo[a], elo[b] = elo[a] + change, elo[b] - change
-    assert np.allclose(folded(rows).elo, elo)
+    assert np.allclose(folded(rows).elo, elo, rtol=0.0, atol=1e-9)
+
+
+def test_both_bad_worked_by_hand():
+    # Both lose half of K at 1500; a winner of 1508 then loses 16 / (1 + 10^(−8/400)), and 1492 a little less.
+    elo = folded([(0, 1, Kind.BOTH_BAD), (2, 3, Kind.WIN_A), (2, 3, Kind.BOTH_BAD)]).elo
+    assert elo.round(6).tolist() == [1492.0, 1492.0, 1499.815826, 1484.184174, 1500.0]
+    # A judge's flag is beside its verdict, which is what counts.
+    assert folded([(0, 1, Kind.WIN_B_FLAGGED)]).elo.tolist() == folded([(0, 1, Kind.WIN_B)]).elo.tolist()
 
 
 def test_misorder_is_the_larger_of_the_two_neighbours_of_the_first_places():

@@ -1,7 +1,8 @@
 """The rater: every rating used by the policy, updated vote by vote.
 
 Glicko-2 is the policy's main state and gives the conservative score; online Bradley–Terry gives
-the matchmaker its uncertainty; Elo is the legacy rating that boards showed before.
+the matchmaker its uncertainty; Elo is the legacy rating that boards showed before. Only Elo moves
+by both_bad: each of the two models loses to a fixed opponent of the start rating.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Rater:
         self._score: list[float] = settings.glicko2.scoring().by_kind().tolist()
 
     def vote(self, a: int, b: int, kind: int) -> None:
-        """Fold one vote; both_bad changes no rating."""
+        """Fold one vote; both_bad changes legacy Elo only."""
         self.votes += 1
         y = self._score[kind]
         glicko2 = self.settings.glicko2
@@ -79,11 +80,14 @@ class Rater:
         self.votes += len(votes)
 
     def _rate_elo(self, a: int, b: int, y: float) -> None:
-        if y == y:
-            gap = _LOGITS_PER_POINT * (self._elo[b] - self._elo[a])
-            change = self.settings.elo_k * (y - 1.0 / (1.0 + exp(gap)))
-            self._elo[a] += change
-            self._elo[b] -= change
+        elo, start, k = self._elo, self.settings.elo_start, self.settings.elo_k
+        if y != y:  # both_bad
+            for model in (a, b):
+                elo[model] -= k / (1.0 + exp(_LOGITS_PER_POINT * (start - elo[model])))
+            return
+        change = k * (y - 1.0 / (1.0 + exp(_LOGITS_PER_POINT * (elo[b] - elo[a]))))
+        elo[a] += change
+        elo[b] -= change
 
     @property
     def elo(self) -> Floats:

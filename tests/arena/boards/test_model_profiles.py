@@ -265,13 +265,17 @@ async def test_a_profile_that_took_long_is_not_made_again_at_once(shown, monkeyp
         assert (await model_profiles.of(arena, 0, "model-2")).snapshot.sha256 == "f" * 64
 
 
-async def test_only_so_many_wait_for_a_profile(shown):
+async def test_only_so_many_wait_for_a_profile(shown, monkeypatch):
+    monkeypatch.setattr("tiltyard.arena.boards.snapshot_cache._WAITING_REQUEST_LIMIT", 2)
     async with profiles_of(shown) as (model_profiles, arena):
-        async with model_profiles._turns.acquire_slot():
-            waiting = [asyncio.create_task(model_profiles.of(arena, 0, "model-1")) for _ in range(8)]
-            while model_profiles._turns._waiting < 8:  # noqa: ASYNC110
+        turns = model_profiles._made._turns
+        async with turns.acquire_slot():
+            asked = ("model-0", "model-1", "model-1")
+            waiting = [asyncio.create_task(model_profiles.of(arena, 0, name)) for name in asked]
+            while turns._waiting < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            with pytest.raises(Crowded, match="8 others wait"):
+            with pytest.raises(Crowded, match="2 others wait"):
                 await model_profiles.of(arena, 0, "model-2")
-        assert len(set(map(id, await asyncio.gather(*waiting)))) == 1
+        _, one, same = await asyncio.gather(*waiting)
+        assert one is same
         assert (await model_profiles.of(arena, 0, "model-2")).name == "model-2"

@@ -13,7 +13,6 @@ from support.live_arenas import make_arena, voting_queue_of
 from support.pool_work import asked
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import cast, lay_votes, voted
-from tiltyard.arena.log import buckets
 from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.arena.log.votes import VoteTally, read_names, read_votes
@@ -251,14 +250,11 @@ async def test_a_vote_of_the_very_moment_is_in_since_and_out_of_until(database, 
             assert (chosen, votes) == (expected, len(expected)), selection
 
 
-class _Counted:
-    """A connection whose every statement returns 1."""
+class _Begun:
+    """A connection that only begins a transaction."""
 
     async def execute(self, *_):
         return self
-
-    async def fetchone(self):
-        return (1,)
 
 
 @pytest.mark.parametrize(
@@ -281,9 +277,9 @@ def test_a_draft_follows_the_log_before_the_lock_is_taken(monkeypatch, heads, up
 
     monkeypatch.setattr(exclusions, "read_log_head", read_log_head)
 
-    async def find_statement(*_):
-        return "SELECT 1"
+    async def fetch_one(*_):
+        return (1,)
 
-    monkeypatch.setattr(buckets, "find_statement", find_statement)
-    draft = asyncio.run(draft_exclusion(_Counted(), 1, VoteSelection(source=0), "a test"))
+    monkeypatch.setattr(exclusions, "fetch_one", fetch_one)
+    draft = asyncio.run(draft_exclusion(_Begun(), 1, VoteSelection(source=0), "a test"))
     assert (draft.upto, list(left)) == (upto, [])

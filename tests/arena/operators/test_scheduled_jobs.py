@@ -208,13 +208,13 @@ def test_reports_are_listed_and_read_by_their_hash(database: str):
         async with await connect_async(database) as connection:
             [listed] = await list_reports(connection, arena)
             assert (listed.since, listed.until) == last_whole_week(NEXT_WEEK, "Asia/Kathmandu")
-            document = await read_report(connection, arena, listed.sha256)
-            assert hashlib.sha256(document.encode()).hexdigest() == listed.sha256
+            document = await read_report(connection, arena, listed.report)
+            assert hashlib.sha256(document.encode()).hexdigest() == listed.report
             for wrong in ("00" * 32, "no hash", "", "zz"):
                 with pytest.raises(NotFound):
                     await read_report(connection, arena, wrong)
             with pytest.raises(NotFound):
-                await read_report(connection, arena + 1, listed.sha256)
+                await read_report(connection, arena + 1, listed.report)
 
     asyncio.run(reading())
 

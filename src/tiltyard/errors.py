@@ -3,9 +3,9 @@
 Every message says what is wrong, where, and what to do about it. Errors from drivers and libraries are translated into
 these at the edge; none of them reaches a user.
 
-On the command line each of them is one line on standard error and exit code 2 (4 for `JudgeUnusable`). Anything else is
-a bug: exit code 70, and ``TILTYARD_DEBUG=1`` shows where. A finding is not an error: the numbers are given, and the
-finding says how to interpret them.
+On the command line each of them is one line on standard error, `BadConfig` one for each problem, and exit code 2 (4 for
+`JudgeUnusable`). Anything else is a bug: exit code 70, and ``TILTYARD_DEBUG=1`` shows where. A finding is not an error:
+the numbers are given, and the finding says how to interpret them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,14 @@ class BadOption(InputError):
 
 
 class BadConfig(InputError):
-    """A configuration file is invalid; the message names the file, line and field."""
+    """A configuration file is invalid; the message names the file, line and field.
+
+    ``problems``: each on a line of its own.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
 
 
 class CannotRate(TiltyardError):

@@ -68,6 +68,16 @@ def test_what_is_wrong_in_the_file_is_named_with_line_and_field(tmp_path, comman
     assert problem in ran.err
 
 
+def test_each_problem_of_a_file_is_on_a_line_of_its_own(tmp_path):
+    arranged = arrange(tmp_path, judge=NOWHERE).change(
+        budget_usd=-1, shard_size=0, checks={"a\nb": 1, "repats": 1}
+    )
+    err = arranged.call("run", "tournament.yaml").err
+    problems = re.findall(r"^(?:tiltyard: )?\S+, line \d+, ([\w.]+): ", err, re.MULTILINE)
+    assert problems == ["checks.repats", "budget_usd", "shard_size"]
+    assert "\\n" not in err
+
+
 def test_a_file_that_is_no_yaml_or_not_there(tmp_path):
     arranged = arrange(tmp_path, judge=NOWHERE)
     arranged.config.write_text("entrants: [a, b\njudge: {")

@@ -113,9 +113,12 @@ def test_numbers_that_were_written_whole_stay_whole(tmp_path):
         ("judge:\n  pilot_model: 5\n", "judge.pilot_model: expected a name"),
         ("judge:\n  timeout_seconds: 0\n", "judge.timeout_seconds: expected a number above 0, found 0"),
         ("judge:\n  options: 3\n", "judge.options: expected fields (name: value), found 3"),
+        ("judge:\n  use_batch_apis: true\n", "line 6, judge.use_batch_apis: unknown field; did you mean use_batch_api?"),
+        ("judge:\n  use_batch_api: 1\n", "line 6, judge.use_batch_api: expected true or false, found 1"),
+        ("judge:\n  batch: true\n  use_batch_api: true\n", "line 7, judge.use_batch_api: says the same as batch"),
+        ("judge:\n  position_swap: false\n", "line 6, judge.position_swap: every pair is judged in both orders"),
         ("judge: [1, 2]\n", "line 5, judge: expected fields (name: value), found a list of 2"),
         ("Judge: {}\n", "line 5, Judge: unknown field; did you mean judge?"),
-        ("zzz: {}\n", "line 5, zzz: unknown field; known here: entrants, prompts, answers"),
         ("<<: {}\n", "line 5, <<: merge keys are not supported"),
         ("modes: {pilot: {judges: 7}}\n", "modes.pilot.judges: expected a list, found 7"),
         ("modes: {pilot: {judges: [{name: a}]}}\n", "line 5, modes.pilot.judges.0.model: missing"),
@@ -143,7 +146,6 @@ def test_numbers_that_were_written_whole_stay_whole(tmp_path):
         ("prices: 5\n", "prices: expected fields (name: value), found 5"),
         ("shard_size: " + "9" * 80 + ".5\n", "shard_size: expected a whole number above 0, found 1e+80"),
         ("budget_usd: '" + "9" * 80 + "'\n", "9…"),
-        ("'[key]': 1\n", "line 5, [key]: unknown field"),
         ("modes: {'[key]': {}}\n", "line 5, modes.[key]: expected a name of letters"),
         ('anchors: "a\\0b"\n', "anchors.0: expected a path"),
         ("elo: {shuffle_seed: 9223372036854775808}\n", "expected a whole number from 0 to 2**63 - 1"),
@@ -200,7 +202,7 @@ def test_names_with_slashes_are_names(tmp_path):
 
 def test_the_first_three_mistakes_are_said_and_the_rest_counted(tmp_path):
     with pytest.raises(BadConfig) as caught:
-        config_of(tmp_path, "judge: {batch: 1, retries: x, form: y, concurrency: 0, wrong: 1}\n")
+        config_of(tmp_path, "judge: {batch: 1, retries: x, form: y, concurrency: 0, famly: 1}\n")
     lines = str(caught.value).splitlines()
     assert [line.split(": ")[0].split(", ")[-1] for line in lines[:3]] == [
         "judge." + x for x in ("batch", "concurrency", "retries")
@@ -285,6 +287,57 @@ def test_a_mode_has_complete_judges(tmp_path):
     assert (other.provider, other.api_key_env, other.family, other.options) == ("openai", "MY_KEY", None, {})
     assert (replayed.base_url, replayed.api_key_env) == ("replies.jsonl", None)
     assert (mode.quorum, mode.prompts.sizes) == (2, {"general": 2, "medical": 1})
+
+
+FOREIGN = """\
+zzz: {}
+'[key]': 1
+judge: {use_batch_api: true, use_prompt_caching: true, position_swap: true, pilot_model: c-1, stars: 5}
+modes: {x: {judges: [{model: a, temper: 1}, {model: b, temper: 2}], weather: fine}}
+prices: {c-1: {input: 3, output: 15, colour: red}}
+"""
+
+
+def test_fields_of_other_tools_are_ignored_and_named(tmp_path):
+    config = config_of(tmp_path, FOREIGN)
+    foreign = {
+        "zzz",
+        "[key]",
+        "judge.stars",
+        "modes.x.judges.*.temper",
+        "modes.x.weather",
+        "prices.c-1.colour",
+    }
+    assert set(config.ignored) == foreign
+    assert all(name in config.warning for name in foreign)
+    mode = config.mode("pilot")
+    assert [(judge.batch, judge.prompt_cache) for judge in mode.judges] == [(True, "1h")]
+    assert config_of(tmp_path).ignored == ()
+    (tmp_path / "again.yaml").write_text(write_yaml(resolve_config(config, mode)))
+    assert load_config(tmp_path / "again.yaml").ignored == ()
+
+
+def test_synonyms_can_be_false(tmp_path):
+    judge = config_of(tmp_path, "judge: {use_batch_api: false, use_prompt_caching: false}\n").judge
+    assert (judge.batch, judge.prompt_cache) == (False, "off")
+
+
+def test_paths_are_relative_to_the_file_or_else_to_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("a/configs", "a/data", "b"):
+        (tmp_path / folder).mkdir(parents=True)
+    config = config_of(tmp_path / "a/configs", "caches: {judgments_dir: a/judged}\nprices: b/prices.yaml\n")
+    for name in ("a/data/x", "a/configs/y", "y", "b/prices.yaml"):
+        (tmp_path / name).write_text("models: {m: {input: 1, output: 2}}\n")
+    assert config.at("a/data/x") == Path("a/data/x")
+    assert config.at("y") == tmp_path / "a/configs/y"
+    # What does not exist yet is created where more of its path exists.
+    assert (config.at("a/data/new"), config.at("new")) == (Path("a/data/new"), tmp_path / "a/configs/new")
+    mode = config.mode("pilot", "m")
+    (tmp_path / "run").mkdir()
+    moved = resolve_config(config, mode, tmp_path / "run")
+    assert moved["caches"]["judgments_dir"] == "../a/judged"
+    assert moved["prices"] == "../b/prices.yaml"
 
 
 def test_the_seeds_keys_name_the_judges_of_the_two_modes(tmp_path):

@@ -6,7 +6,7 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
 from typing import Annotated, Any
@@ -34,7 +34,7 @@ from tiltyard.cli import (
 from tiltyard.cli.database_options import database_command
 from tiltyard.cli.options import JUDGE_UNUSABLE_EXIT_CODE
 from tiltyard.cli.progress import show_fetches
-from tiltyard.errors import JudgeUnusable, TiltyardError
+from tiltyard.errors import BadConfig, JudgeUnusable, TiltyardError
 from tiltyard.foundation.option_names import command_line_spelling
 from tiltyard.report.escapes import escape_controls
 
@@ -135,11 +135,11 @@ def _command(name: str) -> Callable[..., object]:
 def main() -> None:
     """Run a command; every error ends in one message and an exit code."""
     if (failure := _failure()) is not None:
-        message, code = failure
+        lines, code = failure
         # What the error's traceback held is dropped here, with its readers: a reader's thread that still runs when
         # the interpreter ends would abort the process.
         gc.collect()
-        typer.echo(f"tiltyard: {escape_controls(message)}", err=True)
+        typer.echo("tiltyard: " + "\n".join(map(escape_controls, lines)), err=True)
         if code == _BUG_EXIT_CODE:
             typer.echo(
                 "This is a bug. Set TILTYARD_DEBUG=1 to see where it happened, and please report it.",
@@ -148,17 +148,19 @@ def main() -> None:
         sys.exit(code)
 
 
-def _failure() -> tuple[str, int] | None:
-    """Run a command; what went wrong, and the exit code for it."""
+def _failure() -> tuple[Sequence[str], int] | None:
+    """Run a command; what went wrong, line by line, and the exit code for it."""
     try:
         with command_line_spelling(), show_fetches():
             _command("".join(sys.argv[1:2]))(prog_name="tiltyard")
+    except BadConfig as error:
+        return error.problems, 2
     except TiltyardError as error:
-        return str(error), JUDGE_UNUSABLE_EXIT_CODE if isinstance(error, JudgeUnusable) else 2
+        return [str(error)], JUDGE_UNUSABLE_EXIT_CODE if isinstance(error, JudgeUnusable) else 2
     except Exception as error:
         if os.environ.get("TILTYARD_DEBUG"):
             raise
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return f"cannot write: {error.strerror}", 2
-        return f"internal error: {type(error).__name__}: {error}", _BUG_EXIT_CODE
+            return [f"cannot write: {error.strerror}"], 2
+        return [f"internal error: {type(error).__name__}: {error}"], _BUG_EXIT_CODE
     return None

@@ -16,7 +16,15 @@ from tiltyard.cli.options import (
     rating_option,
     stated_prices,
 )
-from tiltyard.cli.run import Budget, Config, ConfigOption, config_path, show_summary, tell_missing
+from tiltyard.cli.run import (
+    Budget,
+    Config,
+    ConfigOption,
+    config_path,
+    show_summary,
+    tell_ignored,
+    tell_missing,
+)
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
@@ -143,6 +151,7 @@ def generate(
 
     path = config_path(config, config_option)
     loaded = load_config(path, {"budget_usd": budget_usd}, stated_prices(price))
+    tell_ignored(loaded)
     with JudgingProgress() as watcher:
         generated = generate_answers(loaded, watcher)
     for name, had in generated.had.items():

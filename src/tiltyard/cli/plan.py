@@ -31,6 +31,7 @@ from tiltyard.cli.run import (
     Mode,
     SamplePairs,
     config_path,
+    tell_ignored,
     tell_missing,
 )
 from tiltyard.errors import BadOption
@@ -131,6 +132,7 @@ def plan(
         prices=stated_prices(price),
     )
     prepared = prepare_run(request, asking=count_tokens)
+    tell_ignored(prepared.config)
     # The plan itself has a note on judges that were retired.
     tell_missing(prepared.plan, retired=False)
     measured = measure_bytes_per_token(prepared.plan) if count_tokens else None

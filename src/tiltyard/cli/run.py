@@ -28,6 +28,7 @@ from tiltyard.report.escapes import escape_controls
 if TYPE_CHECKING:
     from tiltyard.core.judging.judged_question import JudgedQuestion
     from tiltyard.settings.ready_tournaments import QuickJudge
+    from tiltyard.settings.tournament_config import TournamentConfig
     from tiltyard.tournaments.tournament_plan import TournamentPlan
     from tiltyard.tournaments.tournament_run import FinishedRun
 
@@ -135,6 +136,7 @@ def run(
         prices=stated_prices(price),
     )
     prepared = prepare_run(request, asking=not skip_judging)
+    tell_ignored(prepared.config)
     tell_missing(prepared.plan)
     with JudgingProgress() as watcher:
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
@@ -174,6 +176,12 @@ def _join(folder: Path) -> None:
         typer.echo(f"{shown} has no work to join: start it with tiltyard run.", err=True)
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
     typer.echo(f"Everything in {shown} has been judged: {session.shards['done']} shards done.", err=True)
+
+
+def tell_ignored(config: TournamentConfig) -> None:
+    """Name the fields of a configuration that are not used."""
+    if config.ignored:
+        typer.echo(f"{escape_controls(config.warning)}.", err=True)
 
 
 def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +21,7 @@ from pydantic import (
     PrivateAttr,
     ValidationError,
     WrapValidator,
+    model_validator,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
@@ -26,6 +29,8 @@ from tiltyard.errors import BadConfig
 from tiltyard.settings.yaml_file import Place, YamlFile, read_yaml
 
 _PROBLEM_LIMIT = 3
+#: How alike two names are if one is a misspelling of the other.
+_MISSPELT_RATIO = 0.75
 _EXPECTED = "expected"
 _WRONG = "wrong"
 
@@ -34,20 +39,54 @@ class ConfigSection(BaseModel):
     """One mapping of a configuration. Unknown fields and values of the wrong type are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    #: Fields of other tools that are true or false, and the fields that say the same here, or why that is not possible.
+    synonyms: ClassVar[Mapping[str, Mapping[bool, Mapping[str, Any] | str]]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _translated(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        for name in cls.synonyms.keys() & value.keys():
+            stated = value[name]
+            if not isinstance(stated, bool):
+                raise section_error(f"expected true or false, found {_found(stated)}", name)
+            same = cls.synonyms[name][stated]
+            if isinstance(same, str):
+                raise section_error(same, name)
+            twice = next((field for field in same if field in value), None)
+            if twice is not None:
+                raise section_error(f"says the same as {twice}; keep one of them", name)
+            value = {**value, **same}
+        return {name: part for name, part in value.items() if name not in cls.synonyms}
 
 
 class ConfigFile(ConfigSection):
-    """A configuration that is read from a file. Its paths are relative to the file."""
+    """A configuration that is read from a file. Its paths are relative to the file, or to the working folder."""
 
+    #: Whether fields that no section knows, and that are no misspellings, are left out.
+    tolerant: ClassVar[bool] = False
     _file: YamlFile = PrivateAttr(default=YamlFile("configuration.yaml", {}, {(): 1}))
+    _ignored: tuple[str, ...] = PrivateAttr(default=())
 
     @classmethod
     def load(cls, path: Path, given: Mapping[str, Any] | None = None) -> Self:
         """Read a file; ``given`` (``a.b`` → value) takes precedence. Raises `BadConfig` if it is invalid."""
         file = read_yaml(path)
+        file, ignored = without_foreign_fields(cls, file) if cls.tolerant else (file, [])
         config = validate_section(cls, file, given or {})
-        config._file = file  # noqa: SLF001
+        config._file, config._ignored = file, tuple(ignored)  # noqa: SLF001
         return config
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The fields of the file that are not known here, such as ``entrants.*.loader``."""
+        return self._ignored
+
+    @property
+    def warning(self) -> str:
+        """One sentence that names these fields."""
+        return f"{self.path}: fields that Tiltyard does not know are ignored: {', '.join(self._ignored)}"
 
     @property
     def path(self) -> Path:
@@ -60,8 +99,8 @@ class ConfigFile(ConfigSection):
         return self.path.parent
 
     def at(self, path: str) -> Path:
-        """Resolve a path of the configuration against the working folder."""
-        return self.folder / expand_user(path)
+        """Resolve a path of the configuration against its folder, or else the working folder."""
+        return resolve_path(self.folder, path)
 
     def where(self, *place: str | int) -> str:
         """File, line and field, for messages."""
@@ -74,6 +113,17 @@ S = TypeVar("S", bound=ConfigSection)
 def expand_user(path: str) -> Path:
     """A path whose ``~`` is the home of a user."""
     return Path(os.path.expanduser(path))  # noqa: PTH111  which, unlike Path's, leaves an unknown user alone
+
+
+def resolve_path(folder: Path, path: str) -> Path:
+    """A path in ``folder`` or in the working folder: where more of it exists, in ``folder`` if that is equal."""
+    stated = expand_user(path)
+    if stated.is_absolute():
+        return stated
+    parts = [stated, *stated.parents]
+    return (
+        max((folder, Path()), key=lambda base: sum(os.path.lexists(base / part) for part in parts)) / stated
+    )
 
 
 def repeated(names: Iterable[str]) -> str | None:
@@ -172,7 +222,33 @@ def validate_section(model: type[S], file: YamlFile, given: Mapping[str, Any]) -
     except ValidationError as error:
         problems = dict.fromkeys(_problem(model, file, given, one) for one in error.errors(include_url=False))
         shown, more = list(problems)[:_PROBLEM_LIMIT], len(problems) - _PROBLEM_LIMIT
-        raise BadConfig("\n".join([*shown, f"… and {more} more"] if more > 0 else shown)) from None
+        raise BadConfig(*shown, *([f"… and {more} more"] if more > 0 else ())) from None
+
+
+def without_foreign_fields(model: type[S], file: YamlFile) -> tuple[YamlFile, list[str]]:
+    """The file without the fields that no section knows, and their names; misspelt fields stay, and are errors."""
+    value, names = copy.deepcopy(file.value), dict[str, None]()
+    while foreign := list(_foreign_fields(model, value)):
+        for place in foreign:
+            section: Any = value
+            for part in place[:-1]:
+                section = section[part]
+            del section[place[-1]]
+            names[".".join("*" if isinstance(part, int) else part for part in place)] = None
+    return replace(file, value=value), list(names)
+
+
+def _foreign_fields(model: type[S], value: dict[str, Any]) -> Iterator[Place]:
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            place = _place(one)
+            if (
+                one["type"] == "extra_forbidden"
+                and _misspelt(str(place[-1]), _fields_at(model, place[:-1])) is None
+            ):
+                yield place
 
 
 def _with(value: Any, field: Sequence[str], replacement: Any) -> Any:
@@ -248,12 +324,17 @@ def _found(value: Any) -> str:
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    if close:
-        return f"unknown field; did you mean {close[0]}?"
+    close = _misspelt(name, known)
     if name == "<<":
         return "merge keys are not supported; write the fields out"
-    return f"unknown field; known here: {', '.join(known)}"
+    hint = f"known here: {', '.join(known)}" if close is None else f"did you mean {close}?"
+    return f"unknown field; {hint}"
+
+
+def _misspelt(name: str, known: Sequence[str]) -> str | None:
+    """The known name of which this is a misspelling, if any; a merge key stands for fields that are known."""
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=_MISSPELT_RATIO)
+    return close[0] if close else name if name == "<<" else None
 
 
 def _fields_at(model: type[ConfigSection], place: Place) -> list[str]:
@@ -264,7 +345,9 @@ def _fields_at(model: type[ConfigSection], place: Place) -> list[str]:
             within -= 1
         elif section is not None:
             section, within = _inside(section.model_fields[str(part)].annotation)
-    return list(section.model_fields) if section is not None else []
+    if section is None:
+        return []
+    return [*section.model_fields, *(section.synonyms if issubclass(section, ConfigSection) else ())]
 
 
 def _inside(annotation: Any) -> tuple[type[BaseModel] | None, int]:

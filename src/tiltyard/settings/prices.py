@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import date
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, InvalidOperation
@@ -27,6 +27,7 @@ from tiltyard.settings.config_section import (
     YesNo,
     expecting,
     one_of,
+    resolve_path,
     validate_section,
 )
 from tiltyard.settings.model_endpoints import PROVIDERS, REPLAY
@@ -38,6 +39,8 @@ _PICODOLLARS_PER_USD = 10**12
 _PICODOLLAR_LIMIT = 10**15 * _PICODOLLARS_PER_USD
 #: One dollar per million tokens, in picodollars per token.
 _PICODOLLARS_PER_TOKEN = 10**6
+#: What is wrong with the price of a model that is not known.
+HALF_A_PRICE = "unknown model; give both input and output"
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
@@ -293,15 +296,22 @@ def open_prices(
     if stated is None:
         own: Mapping[str, PriceEntry] = {}
     elif isinstance(stated, str):
-        own = validate_section(_PriceFile, read_yaml((folder or Path()) / stated), {}).models
+        own = validate_section(_PriceFile, read_yaml(resolve_path(folder or Path(), stated)), {}).models
     else:
         own = stated
-    for model, entry in own.items():
-        whole = entry.over(shipped.models.get(model) or shipped.models.get(_DATED.sub("", model)))
-        if whole.input is None or whole.output is None:
-            raise BadConfig(f"prices.{model}: unknown model; give both input and output")
+    for model in unpriced_models(own):
+        raise BadConfig(f"prices.{model}: {HALF_A_PRICE}")
     sources = {name: (one.address, one.date) for name, one in shipped.sources.items()}
     return PriceBook(shipped.as_of, sources, shipped.models, own)
+
+
+def unpriced_models(own: Mapping[str, PriceEntry]) -> Iterator[str]:
+    """Models without a built-in price, of which these do not state input and output."""
+    shipped = _shipped().models
+    for model, entry in own.items():
+        whole = entry.over(shipped.get(model) or shipped.get(_DATED.sub("", model)))
+        if whole.input is None or whole.output is None:
+            yield model
 
 
 def merged_prices(

@@ -30,12 +30,20 @@ from tiltyard.settings.config_section import (
     default_if_empty,
     expand_user,
     repeated,
+    resolve_path,
     section_error,
     validate_section,
 )
 from tiltyard.settings.model_endpoints import REPLAY, address_problem, key_variable
 from tiltyard.settings.model_traits import request_fields
-from tiltyard.settings.prices import PriceBook, PriceEntry, merged_prices, open_prices
+from tiltyard.settings.prices import (
+    HALF_A_PRICE,
+    PriceBook,
+    PriceEntry,
+    merged_prices,
+    open_prices,
+    unpriced_models,
+)
 from tiltyard.settings.tournament_sections import (
     DEFAULT_MODES,
     MODEL_SETTINGS,
@@ -66,6 +74,7 @@ SHIPPED = ("factuality", "calibration", "clinical_utility", "preference")
 class TournamentConfig(ConfigFile):
     """The contents of a configuration file, with defaults for missing values."""
 
+    tolerant = True
     #: At least two entrants.
     entrants: Annotated[tuple[Entrant, ...], Many, Field(min_length=2)]
     #: The bank of prompts.
@@ -183,6 +192,8 @@ class TournamentConfig(ConfigFile):
         for name in self.overall or ():
             if name not in self.rubrics:
                 raise section_error(f"no such dimension; known: {', '.join(self.rubrics)}", "overall", name)
+        for name in unpriced_models(self.prices) if isinstance(self.prices, Mapping) else ():
+            raise section_error(HALF_A_PRICE, "prices", name)
         if not self.answers and self.caches.responses_dir is None:
             raise section_error("missing; name a file of answers, or caches.responses_dir", "answers")
         return self
@@ -301,10 +312,9 @@ def _move(document: dict[str, Any], judges: Iterable[dict[str, Any]], old: Path,
     """Make the paths of a configuration, in the form of its file, relative to another folder."""
 
     def moved(path: str) -> str:
-        expanded = expand_user(path)
-        if expanded.is_absolute():
+        if expand_user(path).is_absolute():
             return path
-        return Path(os.path.relpath(old / expanded, new)).as_posix()
+        return Path(os.path.relpath(resolve_path(old, path), new)).as_posix()
 
     for section in (document["prompts"], *document["rubrics"].values()):
         section.update({name: moved(path) for name, path in section.items() if path is not None})
@@ -348,7 +358,7 @@ def load_placement(path: Path | None) -> PlacementConfig:
 def with_absolute_paths(document: dict[str, Any], old: Path) -> dict[str, Any]:
     """Make the paths of a placement's document absolute, because it will be written to another folder."""
     served = (document["judge"], document["generate"])
-    _change_paths(document, served, lambda path: str((old / expand_user(path)).resolve()))
+    _change_paths(document, served, lambda path: str(resolve_path(old, path).resolve()))
     return document
 
 

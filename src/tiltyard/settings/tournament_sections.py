@@ -153,6 +153,14 @@ class JudgeDefaults(JudgeSection):
     pilot_model: Name | None = None
     #: The judge of mode ``headline``.
     headline_model: Name | None = None
+    synonyms = {  # noqa: RUF012
+        "use_batch_api": {True: {"batch": True}, False: {"batch": False}},
+        "use_prompt_caching": {True: {"prompt_cache": "1h"}, False: {"prompt_cache": "off"}},
+        "position_swap": {
+            True: {},
+            False: "every pair is judged in both orders; set it to true, or leave it out",
+        },
+    }
 
 
 class ModeJudge(JudgeSection):

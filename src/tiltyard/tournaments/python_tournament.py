@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -193,7 +194,10 @@ def _run(
         )
         output_dir = output_dir or folder / "run"
         request = _request(folder / CONFIG_NAME, QUICK_MODE, options, prices)
-    return _result(run_tournament(prepare_run(request), UnwatchedRun(), output_dir=output_dir))
+    prepared = prepare_run(request)
+    if prepared.config.ignored:
+        warnings.warn(prepared.config.warning, stacklevel=3)
+    return _result(run_tournament(prepared, UnwatchedRun(), output_dir=output_dir))
 
 
 def _request(

@@ -51,6 +51,8 @@ class RubricEntry(ManifestModel):
 
     version: str
     sha256: str
+    #: Whether prompts without a gold answer are left out.
+    needs: Literal["gold"] | None = None
 
 
 class ReportDataEntry(ManifestModel):
@@ -193,7 +195,9 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
         judge_families={name: run.judge_families.get(name) for name in run.judges},
         families={name: run.families.get(name) for name in run.entrants},
         rubrics={
-            name: RubricEntry(version=rubric.version, sha256=rubric.sha256)
+            name: RubricEntry(
+                version=rubric.version, sha256=rubric.sha256, needs="gold" if rubric.needs_gold else None
+            )
             for name, rubric in run.rubrics.items()
         },
         prompt_set=prompt_set_hash(asked),

@@ -168,8 +168,9 @@ def matches_check(
     silent = [Prompt(name, "") for name in manifest.unanswered]
     prompts = [*responses.prompts.values(), *silent]
     has = set(responses.pairs())
+    gold_only = [name for name, rubric in manifest.rubrics.items() if rubric.needs]
     matches = all_pairs(
-        prompts, manifest.entrants, manifest.dimensions, has, manifest.limit_pairs, manifest.model
+        prompts, manifest.entrants, manifest.dimensions, has, manifest.limit_pairs, manifest.model, gold_only
     )
     matches = sample_pairs(matches, manifest.sample_pairs, manifest.pilot_seed)
     if (matches.dropped, dict(matches.missing)) != (manifest.dropped, manifest.missing):

@@ -203,7 +203,10 @@ def _entrants(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterat
 
 
 def _rubrics(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
-    yield "rubrics", list(config["rubrics"]), list(manifest.rubrics)
+    stated = config["rubrics"]
+    yield "rubrics", list(stated), list(manifest.rubrics)
+    needs = {name: rubric.needs for name, rubric in manifest.rubrics.items()}
+    yield "needs of the rubrics", {name: one.get("needs") for name, one in stated.items()}, needs
 
 
 def _mode(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:

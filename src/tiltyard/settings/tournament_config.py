@@ -316,8 +316,10 @@ def _move(document: dict[str, Any], judges: Iterable[dict[str, Any]], old: Path,
             return path
         return Path(os.path.relpath(resolve_path(old, path), new)).as_posix()
 
-    for section in (document["prompts"], *document["rubrics"].values()):
-        section.update({name: moved(path) for name, path in section.items() if path is not None})
+    document["prompts"]["bank_path"] = moved(document["prompts"]["bank_path"])
+    for rubric in document["rubrics"].values():
+        if rubric["path"] is not None:
+            rubric["path"] = moved(rubric["path"])
     for field in ("answers", "anchors"):
         document[field] = [moved(path) for path in document[field]]
     generators = (one["generate"] for one in document["entrants"])
@@ -364,15 +366,17 @@ def with_absolute_paths(document: dict[str, Any], old: Path) -> dict[str, Any]:
 
 def load_rubric(config: TournamentConfig, dimension: str) -> Rubric:
     """The rubric of a dimension: the configured file, or the built-in one."""
-    path = config.rubrics[dimension].path
-    if path is not None:
-        return read_rubric(dimension, config.at(path), config.where("rubrics", dimension, "path"))
-    if dimension not in SHIPPED:
+    stated = config.rubrics[dimension]
+    if stated.path is not None:
+        rubric = read_rubric(dimension, config.at(stated.path), config.where("rubrics", dimension, "path"))
+    elif dimension in SHIPPED:
+        rubric = shipped_rubric(dimension)
+    else:
         raise BadConfig(
             f"{config.where('rubrics', dimension)}: no built-in rubric has this name; "
             f"give a path, or choose one of {', '.join(SHIPPED)}"
         )
-    return shipped_rubric(dimension)
+    return dataclasses.replace(rubric, needs_gold=stated.needs == "gold")
 
 
 def shipped_rubric(dimension: str) -> Rubric:

@@ -251,6 +251,8 @@ class PromptBank(ConfigSection):
 class RubricFile(ConfigSection):
     #: Your own rubric; can be left out for shipped ones: see Rubrics.
     path: PathText | None = None
+    #: ``gold``: leave prompts without a gold answer out of this dimension.
+    needs: Annotated[Literal["gold"], one_of("gold")] | None = None
 
 
 class ChecksSection(ConfigSection):

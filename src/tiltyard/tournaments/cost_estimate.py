@@ -391,10 +391,11 @@ def retirement_note(model: str, retirement: ModelRetirement) -> str:
 
 
 def _expectation(plan: TournamentPlan) -> ExpectedPrecision | None:
-    """The expected precision of one dimension: all dimensions have the same pairs."""
-    section = next((section for section in plan.sections if section.matches), None)
-    if section is None:
+    """The expected precision of a dimension, of the one with the fewest pairs."""
+    sections = [section for section in plan.sections if section.matches]
+    if not sections:
         return None
+    section = min(sections, key=lambda section: len(section.matches))
     models = sorted({model for match in section.matches for model in (match.model_a, match.model_b)})
     place = {model: k for k, model in enumerate(models)}
     met = Counter((place[match.model_a], place[match.model_b]) for match in section.matches)

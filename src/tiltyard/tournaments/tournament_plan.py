@@ -333,7 +333,14 @@ def make_plan(
     """All pairs of entrants on all selected prompts in all dimensions, or a sample; or only the pairs of one model."""
     prompts = select_prompts(inputs.bank, mode)
     entrants = [one.entrant_id for one in config.entrants]
-    matches = all_pairs(prompts, entrants, config.dimensions, inputs.answers.keys(), mode.limit_pairs, around)
+    gold_only = [name for name, rubric in inputs.rubrics.items() if rubric.needs_gold]
+    if gold_only and all(prompt.gold is None for prompt in prompts):
+        where = config.where("rubrics", gold_only[0], "needs")
+        raise BadConfig(
+            f"{where}: no prompt of mode {mode.name} has a gold answer; add gold to the prompts, or remove needs"
+        )
+    has = inputs.answers.keys()
+    matches = all_pairs(prompts, entrants, config.dimensions, has, mode.limit_pairs, around, gold_only)
     matches = sample_pairs(matches, mode.sample_pairs, mode.seed)
     if not matches.matches:
         raise BadConfig(

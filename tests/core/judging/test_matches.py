@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.judging import Match, Prompt, all_pairs, pilot_subset
+from tiltyard.core.judging import Match, Prompt, all_pairs, pilot_subset, sample_pairs
 from tiltyard.errors import BadOption
 
 NAMES = st.lists(st.text(min_size=1, max_size=4), min_size=2, max_size=5, unique=True)
@@ -50,6 +50,19 @@ def test_the_rosters_order_changes_nothing(models, random, limit):
     assert [match.id for match in found.matches] == [
         Match.between("d", match.prompt_id, match.model_b, match.model_a).id for match in found.matches
     ]
+
+
+def test_prompts_without_a_gold_answer_are_left_out_where_one_is_needed():
+    prompts = [Prompt(f"p{n}", "?", gold="yes" if n % 2 else None) for n in range(6)]
+    has = {(model, prompt.prompt_id) for model in "abc" for prompt in prompts}
+    whole = all_pairs(prompts, "abc", ["d", "e"], has)
+    found = all_pairs(prompts, "abc", ["d", "e"], has, 4, gold_only=["e"])
+    assert (found.dropped, found.missing) == (0, {})
+    with_gold = [one for one in whole.matches[18:] if one.prompt_id in {"p1", "p3", "p5"}]
+    assert found.matches == [*whole.matches[:4], *with_gold[:4]]
+    sampled = sample_pairs(all_pairs(prompts, "abc", ["d", "e"], has, gold_only=["e"]), 5, 0).matches
+    assert Counter(one.dimension for one in sampled) == {"d": 5, "e": 5}
+    assert {one.prompt_id for one in sampled if one.dimension == "e"} == {"p1", "p3", "p5"}
 
 
 def test_a_limit_keeps_the_first_pairs_of_each_dimension():

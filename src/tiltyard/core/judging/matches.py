@@ -83,12 +83,14 @@ def all_pairs(
     has: Collection[tuple[str, str]],
     limit: int | None = None,
     around: str | None = None,
+    gold_only: Collection[str] = (),
 ) -> MatchList:
     """Every pair of models on every prompt; a missing response drops only the pairs that need it.
 
     ``has`` contains (model, prompt_id). Canonical order: dimension as given, prompt in bank order,
     then model names. ``limit`` keeps only this many pairs of each dimension, from the start.
     ``around`` is a model under test: only its own pairs are made, and only its own answers can be missing.
+    ``gold_only`` are dimensions that leave out prompts without a gold answer.
     """
     if limit is not None and limit < 0:
         raise BadOption(f"the limit of pairs is {limit}; expected 0 or more")
@@ -107,7 +109,11 @@ def all_pairs(
         wanted = len(names) * (len(names) - 1) // 2 if around is None else len(absent) + len(met)
         dropped += wanted - len(met)
         missing.update(absent)
-    matches = [Match(dimension, *pair) for dimension in dimensions for pair in pairs[:limit]]
+    gold = {prompt.prompt_id for prompt in prompts if prompt.gold is not None}
+    matches: list[Match] = []
+    for dimension in dimensions:
+        allowed = [pair for pair in pairs if pair[0] in gold] if dimension in gold_only else pairs
+        matches += [Match(dimension, *pair) for pair in allowed[:limit]]
     return MatchList(matches, dropped, {name: missing[name] for name in sorted(missing)})
 
 
@@ -154,7 +160,7 @@ def stable_id(fields: Mapping[str, object] | Sequence[Any]) -> str:
 
 
 def sample_pairs(found: MatchList, count: int | None, seed: int) -> MatchList:
-    """The matches of the first ``count`` pairs in the order of `spread_order`, in all dimensions.
+    """The matches of the first ``count`` pairs of each dimension in the order of `spread_order`.
 
     A larger sample contains every smaller one of the same seed. ``None`` keeps all.
     """
@@ -162,9 +168,15 @@ def sample_pairs(found: MatchList, count: int | None, seed: int) -> MatchList:
         return found
     if count < 0:
         raise BadOption(f"the sample has {count} pairs; expected 0 or more")
-    pairs = list(dict.fromkeys((one.prompt_id, one.model_a, one.model_b) for one in found.matches))
-    drawn = {pairs[place] for place in spread_order(pairs, seed)[:count]}
-    matches = [one for one in found.matches if (one.prompt_id, one.model_a, one.model_b) in drawn]
+    matches: list[Match] = []
+    pairs: list[tuple[str, str, str]] = []
+    places: list[int] = []
+    for _, some in itertools.groupby(found.matches, key=lambda match: match.dimension):
+        here = list(some)
+        earlier, pairs = pairs, [(one.prompt_id, one.model_a, one.model_b) for one in here]
+        if pairs != earlier:
+            places = sorted(spread_order(pairs, seed)[:count].tolist())
+        matches += [here[place] for place in places]
     return MatchList(matches, found.dropped, found.missing)
 
 

@@ -300,6 +300,8 @@ class Rubric:
     text: str
     gold: bool = False
     expected_behavior: bool = False
+    #: Whether prompts without a gold answer are left out of the dimension; this is not part of the rubric's file.
+    needs_gold: bool = False
 
     @property
     def sha256(self) -> str:

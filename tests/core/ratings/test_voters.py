@@ -11,15 +11,17 @@ from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.sandwich import two_way_keys
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.voter_test import voters_differ
 
 M = 4
 ELO = Elo(n_permutations=10, n_bootstraps=40, n_orders=2)
 
 
-def tastes(seed, *, voters=40, prompts=0, heavy=0.0, battles=1500):
+def tastes(seed, *, voters=40, prompts=0, heavy=0.0, battles=1500, sd=1.0):
     """Models that are equal on average, though each voter has favourites; one voter may cast most of the votes."""
     rng = np.random.default_rng([5, seed])
-    taste = rng.normal(0.0, 1.0, (M, voters))
+    taste = rng.normal(0.0, sd, (M, voters))
     share = np.full(voters, (1.0 - heavy) / voters)
     share[0] += heavy
     voter = rng.choice(voters, battles, p=share)
@@ -60,7 +62,9 @@ BY_VOTER = ("voter", "voters like these and these prompts only")
         (1, 40, BY_VOTER, {"few-prompts"}),
         (30, 0, ("prompt", "prompts like these"), set()),
         (30, 1, ("prompt", "prompts like these and these voters only"), {"few-voters"}),
-        (30, 9, ("prompt", "prompts like these and these voters only"), {"few-voters"}),
+        (30, 4, ("prompt", "prompts like these and these voters only"), {"few-voters"}),
+        (30, 5, ("prompt", "prompts and voters like these"), {"few-voters"}),
+        (30, 9, ("prompt", "prompts and voters like these"), {"few-voters"}),
         (30, 40, ("prompt × voter", "prompts and voters like these"), set()),
     ],
 )
@@ -75,12 +79,61 @@ def test_an_interval_speaks_of_voters_as_far_as_they_are_known(prompts, voters, 
 
 
 def test_a_few_voters_have_sentences_of_their_own():
-    few = BradleyTerry()(table(drawn(M, 900, 1, prompts=30, voters=9)))
-    assert said(few, "few-voters").values == {"voters": 9, "least": 10}
+    few = BradleyTerry()(table(drawn(M, 900, 1, prompts=30, voters=4)))
+    assert said(few, "few-voters").values == {"voters": 4, "least": 10}
+    alike = BradleyTerry()(table(drawn(M, 900, 1, prompts=30, voters=9)))
+    assert said(alike, "few-voters").values == {"case": "alike", "voters": 9, "least": 10}
     sampled = BradleyTerry()(table(drawn(M, 900, 1, voters=9)))
     assert "9 voters" in said(sampled, "few-voters").text
     one = BradleyTerry()(table(drawn(M, 900, 1, voters=1)))
     assert "only one voter" in said(one, "few-voters").text
+
+
+@pytest.mark.parametrize("voters", [5, 7, 9])
+def test_from_five_voters_on_their_tastes_are_found_and_prove_no_order(voters):
+    world = {"voters": voters, "prompts": 25, "battles": 600}
+    result = BradleyTerry()(table(tastes(1, **world)))
+    assert (result.interval.clusters, result.interval.n_voters) == ("prompt × voter", voters)
+    assert said(result, "few-voters").values == {"case": "sampled", "voters": voters, "least": 10}
+    worlds = sized(12, 40)
+    assert false_orders(BradleyTerry(), worlds, **world) <= sized(1, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sd", [0.0, 0.25, 0.4, 0.7])
+@pytest.mark.parametrize("voters", [5, 7, 9, 10])
+def test_intervals_hold_for_voters_like_a_few(voters, sd):
+    held, false, widths, worlds = [], 0, [], 300
+    for seed in range(worlds):
+        world = tastes(seed, voters=voters, prompts=25, battles=600, sd=sd)
+        result = BradleyTerry()(table(world))
+        held.append(((result.interval.low <= 1500.0) & (result.interval.high >= 1500.0)).mean())
+        widths.append(np.median(result.interval.high - result.interval.low) / 2.0)
+        false += rank_models(result).above.any()
+    print(f"{voters} voters, tastes {sd}: held {np.mean(held):.1%}, false {false}, ±{np.mean(widths):.0f}")
+    assert np.mean(held) >= 0.93
+    assert false <= 22
+
+
+def test_whether_voters_differ_depends_neither_on_order_nor_on_sides_or_names():
+    rng = np.random.default_rng(3)
+    found = set()
+    for seed in range(6):
+        codes = drawn(M, 300, seed, prompts=30, voters=6)
+        expected = voters_differ(table(codes), Scoring())
+        shuffled = rng.permutation(len(codes))
+        fields = ("a", "b", "kind", "prompt", "voter")
+        again = replace(codes, **{name: getattr(codes, name)[shuffled] for name in fields})
+        assert voters_differ(table(again), Scoring()) == expected
+        swapped = np.where(
+            codes.kind == Kind.WIN_A, Kind.WIN_B, np.where(codes.kind == Kind.WIN_B, Kind.WIN_A, codes.kind)
+        )
+        other = replace(codes, a=codes.b, b=codes.a, kind=swapped.astype(np.uint8))
+        assert voters_differ(table(other), Scoring()) == expected
+        renamed = replace(codes, a=M - 1 - codes.a, b=M - 1 - codes.b)
+        assert voters_differ(table(renamed), Scoring()) == expected
+        found.add(expected)
+    assert found == {False, True}
 
 
 def test_without_prompts_voters_are_left_out_as_prompts_are():

@@ -24,7 +24,7 @@ from tiltyard.core.battles.cluster_keys import Keys, mix_bits
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
-from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, FindingDocument
+from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, SAMPLE_VOTERS, FindingDocument
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.variance import critical_value
 from tiltyard.errors import CannotRate
@@ -256,7 +256,7 @@ def _ratios(ballots: Ballots, traits: Floats) -> tuple[Floats, Bools]:
 
 def _lacking(counts: dict[str, int]) -> Finding | None:
     """What there is too little of; ``None`` if there is enough."""
-    for case, least in (("votes", EFFECT_VOTES), ("prompts", MIN_PROMPTS), ("voters", MIN_VOTERS)):
+    for case, least in (("votes", EFFECT_VOTES), ("prompts", MIN_PROMPTS), ("voters", SAMPLE_VOTERS)):
         if counts[case] < least:
             return Finding("effects-unknown", {"case": case, "count": counts[case], "least": least})
     return None

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tiltyard.core.battles import KIND_COUNT, Table
 from tiltyard.core.ratings.bootstrap import ClusterNumbers, cluster_multiplicities, cluster_numbers
-from tiltyard.core.ratings.findings import MIN_PROMPTS, MIN_VOTERS, Finding
+from tiltyard.core.ratings.findings import MIN_PROMPTS, SAMPLE_VOTERS, Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.core.ratings.kernels.elo import (
     pack_battles,
@@ -170,7 +170,7 @@ class Elo:
             sizes = np.bincount(clusters.number, minlength=1)[: clusters.keyed].astype(np.float64)
             share = float(sizes.max() / len(clusters.number))
             dof = float((sizes**2).sum() ** 2 / (sizes**4).sum() - 1.0)
-            case, least = ("elo", MIN_PROMPTS) if kind == "prompt" else ("elo-voters", MIN_VOTERS)
+            case, least = ("elo", MIN_PROMPTS) if kind == "prompt" else ("elo-voters", SAMPLE_VOTERS)
             if clusters.keyed < least or share > _LARGEST_SHARE:
                 values = {"case": case, f"{kind}s": clusters.keyed, "share": share, "least": least}
                 findings.append(Finding("interval-withheld", {**values, "most": _LARGEST_SHARE}))

@@ -128,6 +128,12 @@ _INTERVALS: Mapping[str, Template] = {
         _("Only {voters} voters are known, too few to predict how others would vote."),
         _("The intervals hold for these voters only."),
     ),
+    "few-voters/alike": Template(
+        _(
+            "Only {voters} voters are known; a test finds no differences between them, so prompts alone count."
+        ),
+        _("Collect the votes of at least {least} voters before trusting small differences."),
+    ),
     "few-voters/one": Template(
         _("The battles name only one voter, so intervals hold for this voter only."),
         _(

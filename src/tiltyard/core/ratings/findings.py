@@ -18,8 +18,10 @@ from tiltyard.errors import BadOption
 MIN_PROMPTS = 20
 #: Fewer battles of one model than this draw a finding.
 MIN_BATTLES = 30
-#: Fewer voters than this, and clustering by voter is not attempted.
-MIN_VOTERS = 10
+#: Fewer voters than this tell nothing of others. From here on they are a sample of voters like these, and clusters where
+#: a test finds that they differ; from the second number on they always are.
+MIN_VOTERS = 5
+SAMPLE_VOTERS = 10
 #: Fewer effective degrees of freedom than this, and no interval is given and no order claimed; below the second, with a finding.
 MIN_DOF = 3.0
 WARN_DOF = 10.0

@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 
 from tiltyard.core.battles import Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
-from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, WARN_DOF, Finding
+from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, SAMPLE_VOTERS, WARN_DOF, Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths
 from tiltyard.core.ratings.leave_one_out import leave_one_out
 from tiltyard.core.ratings.pairs import tie_share
@@ -28,6 +28,7 @@ from tiltyard.core.ratings.sandwich import (
 )
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
+from tiltyard.core.ratings.voter_test import voters_differ
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.foundation.arrays import Bools, Floats
 
@@ -247,12 +248,13 @@ def choose_clusters(
 ) -> Clustering:
     """What to resample: prompts and voters, if the battles name enough of them; findings say what is missing.
 
-    With two prompts and fewer than `MIN_VOTERS` voters, prompts are the sample and the voters are only themselves.
-    With one prompt or none, voters are the sample, if there are two.
+    With two prompts and fewer than `MIN_VOTERS` voters, prompts are the sample and the voters are only themselves; with
+    fewer than `SAMPLE_VOTERS`, voters are clusters beside them if a test finds that they differ. With one prompt or
+    none, voters are the sample, if there are two.
     """
     if choice not in ("auto", "prompt", "battle"):
         raise BadOption(f"clusters is {choice!r}; expected auto, prompt or battle")
-    voters = _count_named(table, scoring, "voter", MIN_VOTERS)
+    voters = _count_named(table, scoring, "voter", SAMPLE_VOTERS)
     alone = Clustering("battle", _THESE_ONLY if voters else _THESE_PROMPTS_ONLY)
     counts = table.counts
     rated = ~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b)
@@ -265,15 +267,26 @@ def choose_clusters(
     if prompts < 2:
         one = Finding("few-prompts", {"case": "one", "prompts": 1, "least": MIN_PROMPTS})
         findings.append(one if prompts else Finding("no-prompts"))
-    if 0 < voters < MIN_VOTERS:
-        # Whether a few named voters stand for others, or cannot tell how others would vote.
-        case = {"case": "one"} if voters == 1 else {"case": "sampled"} if prompts < 2 else {}
-        findings.append(Finding("few-voters", {**case, "voters": voters, "least": MIN_VOTERS}))
-    if prompts < 2:
-        return Clustering("voter", _VOTERS_LIKE_THESE_ALONE) if voters > 1 else alone
-    if voters >= MIN_VOTERS:
-        return Clustering("prompt × voter", _BOTH_LIKE_THESE)
-    return Clustering("prompt", _PROMPTS_LIKE_THESE_ALONE if voters else _PROMPTS_LIKE_THESE)
+        clustering = Clustering("voter", _VOTERS_LIKE_THESE_ALONE) if voters > 1 else alone
+    elif voters < MIN_VOTERS:
+        clustering = Clustering("prompt", _PROMPTS_LIKE_THESE_ALONE if voters else _PROMPTS_LIKE_THESE)
+    else:
+        by_voter = voters >= SAMPLE_VOTERS or voters_differ(table, scoring)
+        clustering = Clustering("prompt × voter" if by_voter else "prompt", _BOTH_LIKE_THESE)
+    if 0 < voters < SAMPLE_VOTERS:
+        findings.append(_few_voters(voters, clustering))
+    return clustering
+
+
+def _few_voters(voters: int, clustering: Clustering) -> Finding:
+    """Whether a few named voters stand for others, with or without a sign of differences, or for themselves."""
+    if voters == 1:
+        case = {"case": "one"}
+    elif voter_key in clustering.keys:
+        case = {"case": "sampled"}
+    else:
+        case = {"case": "alike"} if clustering.scope == _BOTH_LIKE_THESE else {}
+    return Finding("few-voters", {**case, "voters": voters, "least": SAMPLE_VOTERS})
 
 
 def _count_named(table: Table, scoring: Scoring, kind: Literal["prompt", "voter"], enough: int) -> int:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from support.faulty_upstream import faulty_upstream
 from tiltyard.errors import BadConfig, ProviderFault, StreamBroken
-from tiltyard.judges.chat_models import EntrantHealth, HealthPolicy, describe_problem, open_chat_model
+from tiltyard.judges.chat_models import EntrantHealth, describe_problem, open_chat_model
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamTimeouts
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveModels
@@ -97,7 +97,6 @@ except MissingExtra as error:
 
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-POLICY = HealthPolicy(failures=3, first_rest_seconds=30, longest_rest_seconds=100, trial_seconds=60)
 DOWN = ProviderFault("openai at http://10.0.0.7: connection failed", retryable=True)
 
 
@@ -108,45 +107,45 @@ def at(seconds):
 def failed(times, health=None, now=0, fault=DOWN):
     health = health or EntrantHealth()
     for _ in range(times):
-        health = health.started(at(now), POLICY).failed(fault, at(now), POLICY)
+        health = health.started(at(now)).failed(fault, at(now))
     return health
 
 
 def test_a_new_model_is_well():
-    assert EntrantHealth().available(START, POLICY)
-    assert EntrantHealth().started(START, POLICY) == EntrantHealth()
+    assert EntrantHealth().available(START)
+    assert EntrantHealth().started(START) == EntrantHealth()
 
 
 def test_consecutive_failures_rest_it_until_a_time():
     health = failed(2)
-    assert health.available(at(0), POLICY)
+    assert health.available(at(0))
     assert (health.state, health.problem) == ("well", "its server could not be reached")
     health = failed(1, health, now=1)
     assert (health.state, health.since, health.failures, health.until) == ("rested", at(1), 3, at(31))
-    assert not health.available(at(30.9), POLICY)
-    assert health.available(at(31), POLICY)
+    assert not health.available(at(30.9))
+    assert health.available(at(31))
 
 
 def test_one_call_tries_it_again():
-    health = failed(3).started(at(30), POLICY)
+    health = failed(3).started(at(30))
     assert health.state == "trial"
-    assert not health.available(at(30), POLICY), "one call at a time"
+    assert not health.available(at(30)), "one call at a time"
 
 
 def test_rests_grow_up_to_the_longest():
     health, now, rests = failed(3), 0, []
-    for _ in range(4):
+    for _ in range(9):
         until = (health.until - START).total_seconds()
         rests.append(until - now)
         now = until
         health = failed(1, health, now)
-    assert rests == [30, 60, 100, 100]
+    assert rests == [30, 60, 120, 240, 480, 960, 1920, 3600, 3600]
 
 
 def test_calls_that_were_under_way_do_not_prolong_the_rest():
     health = EntrantHealth()
     for second in range(10):
-        health = health.failed(DOWN, at(second), POLICY)
+        health = health.failed(DOWN, at(second))
     assert (health.until, health.failures) == (at(2 + 30), 10)
 
 
@@ -156,13 +155,13 @@ def test_a_failure_that_all_calls_share_rests_it_at_once():
 
 def test_it_rests_as_long_as_its_provider_asks_within_the_longest():
     assert failed(3, fault=ProviderFault("", status=429, retry_after=45)).until == at(45)
-    assert failed(3, fault=ProviderFault("", status=429, retry_after=4500)).until == at(100)
+    assert failed(3, fault=ProviderFault("", status=429, retry_after=4500)).until == at(3600)
 
 
 def test_a_trial_that_was_stopped_allows_another():
-    health = failed(3).started(at(40), POLICY).stopped(at(41))
+    health = failed(3).started(at(40)).stopped(at(41))
     assert health.state == "rested"
-    assert health.available(at(41), POLICY)
+    assert health.available(at(41))
 
 
 def test_a_call_that_is_stopped_otherwise_says_nothing():
@@ -171,10 +170,10 @@ def test_a_call_that_is_stopped_otherwise_says_nothing():
 
 
 def test_a_trial_of_which_nothing_is_heard_is_forgotten():
-    health = failed(3).started(at(30), POLICY)
-    assert not health.available(at(89), POLICY)
-    assert health.available(at(90), POLICY)
-    assert health.started(at(90), POLICY).since == at(90)
+    health = failed(3).started(at(30))
+    assert not health.available(at(929))
+    assert health.available(at(930))
+    assert health.started(at(930)).since == at(930)
 
 
 @pytest.mark.parametrize(
@@ -208,16 +207,16 @@ class Health(RuleBasedStateMachine):
         super().__init__()
         self.now, self.health, self.calls = 0, EntrantHealth(), 0
 
-    @rule(seconds=st.integers(0, 130))
+    @rule(seconds=st.integers(0, 4000))
     def wait(self, seconds):
         self.now += seconds
 
     @rule()
     def ask(self):
-        if self.health.available(at(self.now), POLICY):
+        if self.health.available(at(self.now)):
             before = self.health.state
-            self.health = self.health.started(at(self.now), POLICY)
-            assert (before == "well") == self.health.available(at(self.now), POLICY), "one trial at a time"
+            self.health = self.health.started(at(self.now))
+            assert (before == "well") == self.health.available(at(self.now)), "one trial at a time"
             self.calls += 1
 
     @rule()
@@ -231,7 +230,7 @@ class Health(RuleBasedStateMachine):
         if self.calls:
             self.calls -= 1
             fault = ProviderFault("", fatal=fatal, retry_after=wait)
-            self.health = self.health.failed(fault, at(self.now), POLICY)
+            self.health = self.health.failed(fault, at(self.now))
 
     @rule()
     def stop(self):
@@ -244,10 +243,10 @@ class Health(RuleBasedStateMachine):
         health = self.health
         assert (health.state == "well") == (health.until is None)
         assert (health.problem is None) == (health.failures == 0)
-        longest = POLICY.longest_rest_seconds + POLICY.trial_seconds
-        assert health.available(at(self.now + longest), POLICY), "it is always tried again"
+        longest = 3600 + 900
+        assert health.available(at(self.now + longest)), "it is always tried again"
         if health.state == "well":
-            assert health.failures < POLICY.failures
+            assert health.failures < 3
 
 
 TestHealth = Health.TestCase

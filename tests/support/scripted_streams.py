@@ -28,7 +28,7 @@ class StreamScript:
 
 @dataclass
 class ScriptedChat:
-    """A `ChatProvider` that gives its scripts one after the other; the last one again and again."""
+    """A chat model that gives its scripts one after the other; the last one again and again."""
 
     scripts: list[StreamScript] = field(default_factory=lambda: [StreamScript()])
     asked: list[ChatRequest] = field(default_factory=list)

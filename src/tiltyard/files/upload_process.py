@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -129,10 +130,6 @@ def _written(row: dict[str, object]) -> bytes:
 
 
 def _limit() -> None:
-    try:
-        import resource
-    except ImportError:
-        return
     wanted = {
         resource.RLIMIT_AS: ADDRESS_SPACE_BYTES,
         resource.RLIMIT_CPU: CPU_SECONDS,

@@ -8,13 +8,13 @@ until another process writes to it, and a device may never end.
 from __future__ import annotations
 
 import errno
+import fcntl
 import glob
 import io
 import os
 import secrets
 import shutil
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -151,9 +151,7 @@ def _flush(file: BinaryIO) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make a new name durable. Windows cannot open folders, and needs no flush."""
-    if sys.platform == "win32":
-        return
+    """Make a new name durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -161,33 +159,18 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-if sys.platform == "win32":
-    import msvcrt
+def lock_file(file: IO[bytes], *, shared: bool = False, wait: bool = True) -> bool:
+    """Lock a file until it is closed; return whether the lock was obtained.
 
-    def lock_file(file: IO[bytes], *, shared: bool = False, wait: bool = True) -> bool:
-        """Lock a file until it is closed; return whether the lock was obtained. There are no shared locks."""
-        assert not shared
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def lock_file(file: IO[bytes], *, shared: bool = False, wait: bool = True) -> bool:
-        """Lock a file until it is closed; return whether the lock was obtained.
-
-        Many can hold a shared lock, and nobody else an exclusive one. A second call on the same file changes
-        the kind of its lock. Without ``wait`` the answer is immediate.
-        """
-        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        try:
-            fcntl.flock(file.fileno(), kind if wait else kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+    Many can hold a shared lock, and nobody else an exclusive one. A second call on the same file changes
+    the kind of its lock. Without ``wait`` the answer is immediate.
+    """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(file.fileno(), kind if wait else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 class SpecialFile(OSError):

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tiltyard.errors import BadConfig, BadOption, ProviderFault, StreamBroken
 from tiltyard.judges.providers.json_bodies import encode_body, token_limit, with_token_limit
@@ -15,14 +15,16 @@ from tiltyard.judges.providers.provider import (
     ChatRequest,
     ChatTurn,
     StreamEnd,
-    StreamingProvider,
     StreamPiece,
     StreamTimeouts,
 )
-from tiltyard.judges.providers.provider_factory import open_streaming_provider
+from tiltyard.judges.providers.provider_factory import open_http_provider
 from tiltyard.judges.requests import ADAPTATION_LIMIT, LearnedLimits
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant
+
+if TYPE_CHECKING:
+    from tiltyard.judges.providers.http_client import HttpProvider
 
 #: The field of OpenAI's protocol that asks for the usage of a stream. Some servers refuse it.
 _USAGE_FIELD = "stream_options"
@@ -40,11 +42,11 @@ _PROBLEMS = {
 
 
 class ChatModel:
-    """One model behind a provider: a `ChatProvider`. It learns what its endpoint refuses, and does not ask twice."""
+    """One model behind a provider. It learns what its endpoint refuses, and does not ask twice."""
 
     def __init__(
         self,
-        provider: StreamingProvider,
+        provider: HttpProvider,
         model: str,
         options: Mapping[str, Any],
         timeouts: StreamTimeouts | None = None,
@@ -68,7 +70,11 @@ class ChatModel:
         return with_token_limit(body, limit, self._learned.field)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPiece | StreamEnd]:
-        """Ask; send the request in another form if the endpoint refuses this one. See `ChatProvider.stream`."""
+        """Ask; send the request in another form if the endpoint refuses this one.
+
+        Closing the iterator closes the connection. Raises only `ProviderFault`; once a piece has been given, only its
+        subclass `StreamBroken`.
+        """
         for _ in range(ADAPTATION_LIMIT):
             body = self.body(request)
             begun, left = False, token_limit(body) * _TOKEN_CHARACTERS
@@ -131,11 +137,11 @@ def open_chat_model(
     Raises `BadConfig` if it cannot be asked: the variable of a key is not set, or an option is one that we set.
     """
     timeouts = timeouts or StreamTimeouts()
-    provider = open_streaming_provider(
+    provider = open_http_provider(
         entrant.provider,
         entrant.base_url,
         environment.api_key(entrant),
-        timeouts,
+        timeouts.total_seconds,
         environment.route(entrant, asking=True),
     )
     model = ChatModel(provider, entrant.model, entrant.options, timeouts, thinking_open=entrant.thinking_open)
@@ -150,20 +156,12 @@ def open_chat_model(
 HealthState = Literal["well", "rested", "trial"]
 
 
-@dataclass(frozen=True, slots=True)
-class HealthPolicy:
-    """When a model is rested, and for how long."""
-
-    #: Consecutive failures that rest it. A failure that every call would share, such as a wrong key, rests it at once.
-    failures: int = 3
-    #: The first rest. Each one that follows without a success between is twice as long, up to the longest.
-    first_rest_seconds: float = 30.0
-    longest_rest_seconds: float = 3600.0
-    #: A trial of which nothing is heard for so long is forgotten, and another one allowed.
-    trial_seconds: float = 900.0
-
-
-DEFAULT_POLICY = HealthPolicy()
+#: Consecutive failures that rest it. A failure that every call would share, such as a wrong key, rests it at once.
+_FAILURE_LIMIT = 3
+#: The first rest. Each one that follows without a success between is twice as long, up to the longest.
+_FIRST_REST_SECONDS, _MAX_REST_SECONDS = 30.0, 3600.0
+#: A trial of which nothing is heard for so long is forgotten, and another one allowed.
+_TRIAL_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,31 +179,27 @@ class EntrantHealth:
     #: When it is tried again; ``None`` if it was not rested.
     until: datetime | None = None
 
-    def available(self, now: datetime, policy: HealthPolicy = DEFAULT_POLICY) -> bool:
+    def available(self, now: datetime) -> bool:
         """Whether it may be asked now. After a rest, for one call at a time."""
         if self.state == "trial" and self.since is not None:
-            return now >= self.since + timedelta(seconds=policy.trial_seconds)
+            return now >= self.since + timedelta(seconds=_TRIAL_SECONDS)
         return self.until is None or now >= self.until
 
-    def started(self, now: datetime, policy: HealthPolicy = DEFAULT_POLICY) -> EntrantHealth:
+    def started(self, now: datetime) -> EntrantHealth:
         """A call begins. If it is rested, this call is the trial."""
-        if self.state != "well" and self.available(now, policy):
+        if self.state != "well" and self.available(now):
             return replace(self, state="trial", since=now)
         return self
 
-    def failed(
-        self, fault: ProviderFault, now: datetime, policy: HealthPolicy = DEFAULT_POLICY
-    ) -> EntrantHealth:
+    def failed(self, fault: ProviderFault, now: datetime) -> EntrantHealth:
         """A call has failed. A call that was already under way when the rest began does not prolong the rest."""
         worse = replace(self, failures=self.failures + 1, problem=describe_problem(fault))
-        due = self.state == "trial" or fault.fatal or worse.failures >= policy.failures
+        due = self.state == "trial" or fault.fatal or worse.failures >= _FAILURE_LIMIT
         if self.state == "rested" or not due:
             return worse
         # A growing time, and as long as its provider asked for, within the longest.
-        grown = policy.first_rest_seconds
-        for _ in range(self.rests):
-            grown = min(2 * grown, policy.longest_rest_seconds)
-        seconds = min(max(grown, fault.retry_after or 0.0), policy.longest_rest_seconds)
+        grown = _FIRST_REST_SECONDS * 2.0 ** min(self.rests, 16)
+        seconds = min(max(grown, fault.retry_after or 0.0), _MAX_REST_SECONDS)
         until = now + timedelta(seconds=seconds)
         return replace(worse, state="rested", since=now, rests=self.rests + 1, until=until)
 

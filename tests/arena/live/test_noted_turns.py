@@ -10,7 +10,7 @@ from tiltyard.arena.live.safety import RuleMatcher, Safety
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect
-from tiltyard.settings.live_models import ModerationRule, ModerationRules
+from tiltyard.settings.live_models import ModerationRule, ModerationRules, ModerationSection
 
 ANN = Voter(1)
 SAID = "SELECT t.state, t.flags, b.language, b.identity_talk, b.void FROM live_turns t JOIN live_battles b USING (matchup)"
@@ -24,7 +24,9 @@ def fought(database, prompt, *, refused=(), texts="answers", action="refuse"):
         async with live_registries(database, ScriptedModels()) as (registry,):
             if refused:
                 rule = ModerationRule(name="words", phrases=refused, texts=texts, action=action)
-                registry.live_checks = Safety(None, RuleMatcher(ModerationRules(rules=(rule,))))
+                registry.live_checks = Safety(
+                    ModerationSection(), RuleMatcher(ModerationRules(rules=(rule,)))
+                )
             battles = await registry.live_battles("arena")
             battle = await battles.ask(ANN, prompt)
             await read_frames(battles, ANN, battle.matchup)

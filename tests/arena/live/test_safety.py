@@ -24,6 +24,7 @@ RULES = ModerationRules(
         ModerationRule(name="exam", phrases=("homework",), action="flag"),
     )
 )
+REFUSED = SafetyVerdict(False)
 HISTORY = (LiveTurn(0, "first prompt", "first left", "first right", "done"),)
 
 
@@ -59,35 +60,23 @@ def answered(safety, a, b, history=HISTORY):
     return asyncio.run(safety.check_answers(history, a, b))
 
 
-def test_without_a_section_everything_is_allowed(tmp_path):
-    safety = open_safety(None, tmp_path, read_environment(variables={}))
-    assert not safety.active
-    assert not safety.holds_answers
-    assert prompted(safety, "a bomb") == SafetyVerdict(True)
-    assert answered(safety, "a bomb", "") == SafetyVerdict(True)
-
-
 @pytest.mark.parametrize(("a", "b"), [("a bomb", "fine"), ("fine", "a bomb"), ("bombs", "bombs")])
 def test_both_answers_are_checked_alike(a, b):
-    refused = SafetyVerdict(False, "bombs", "rules")
-    assert answered(by_rules(), a, b) == refused
+    assert answered(by_rules(), a, b) == REFUSED
     guard = Guard("bomb")
-    verdict = answered(Safety(guards=[("guard", guard)]), a, b)
-    assert verdict == SafetyVerdict(False, "bomb", "guard")
+    assert answered(Safety(ModerationSection(), guards=[("guard", guard)]), a, b) == REFUSED
     assert len(guard.asked) == 2
 
 
 def test_a_rule_may_only_flag():
     assert prompted(by_rules(), "my homework") == SafetyVerdict(True, flags=("exam",))
     assert answered(by_rules(), "homework", "homework") == SafetyVerdict(True, flags=("exam",))
-    assert prompted(by_rules(), "homework on bombs") == SafetyVerdict(
-        False, "bombs", "rules", flags=("exam",)
-    )
+    assert prompted(by_rules(), "homework on bombs") == SafetyVerdict(False, flags=("exam",))
 
 
 def test_guards_see_both_conversations_whole():
     guard = Guard()
-    safety = Safety(guards=[("guard", guard)])
+    safety = Safety(ModerationSection(), guards=[("guard", guard)])
     prompted(safety, "second prompt", HISTORY)
     running = (*HISTORY, LiveTurn(1, "second prompt", "half", "hal", "streaming"))
     answered(safety, "second left", "second right", running)
@@ -103,14 +92,14 @@ def test_guards_see_both_conversations_whole():
 
 def test_a_first_prompt_is_asked_about_once():
     guard = Guard()
-    prompted(Safety(guards=[("guard", guard)]), "hello")
+    prompted(Safety(ModerationSection(), guards=[("guard", guard)]), "hello")
     assert guard.asked == [[("user", "hello")]]
 
 
 def test_a_refusal_by_rules_asks_nobody():
     guard = Guard()
-    safety = Safety(None, RuleMatcher(RULES), [("guard", guard)])
-    assert prompted(safety, "bomb").source == "rules"
+    safety = Safety(ModerationSection(), RuleMatcher(RULES), [("guard", guard)])
+    assert prompted(safety, "bomb") == REFUSED
     assert guard.asked == []
     assert prompted(safety, "homework") == SafetyVerdict(True, flags=("exam",))
     assert len(guard.asked) == 1
@@ -123,7 +112,7 @@ def test_a_check_that_does_not_answer_fails_as_the_setting_says(guard, fail, cap
     with caplog.at_level(logging.WARNING):
         verdict = prompted(Safety(section, guards=[("endpoint", guard)]), "hello")
     flags = ("unchecked",) if fail == "open" else ()
-    assert verdict == SafetyVerdict(fail == "open", None, "endpoint", unavailable=True, flags=flags)
+    assert verdict == SafetyVerdict(fail == "open", flags)
     assert f"moderation.fail is {fail}" in caplog.text
     assert "hello" not in caplog.text
 
@@ -131,7 +120,7 @@ def test_a_check_that_does_not_answer_fails_as_the_setting_says(guard, fail, cap
 def test_a_refusal_counts_even_if_another_check_is_silent():
     section = ModerationSection(fail="open")
     guards = [("endpoint", Guard(fault=ProviderFault("broken"))), ("guard", Guard("hello"))]
-    assert prompted(Safety(section, guards=guards), "hello") == SafetyVerdict(False, "hello", "guard")
+    assert prompted(Safety(section, guards=guards), "hello") == REFUSED
 
 
 def test_a_guard_that_names_no_category_refuses_by_its_own_name():
@@ -139,12 +128,12 @@ def test_a_guard_that_names_no_category_refuses_by_its_own_name():
         async def harm(self, _conversation):
             return ()
 
-    assert prompted(Safety(guards=[("guard", Silent())]), "x") == SafetyVerdict(False, "guard", "guard")
+    assert prompted(Safety(ModerationSection(), guards=[("guard", Silent())]), "x") == REFUSED
 
 
 def test_everything_is_closed():
     guard = Guard()
-    asyncio.run(Safety(guards=[("guard", guard)]).close())
+    asyncio.run(Safety(ModerationSection(), guards=[("guard", guard)]).close())
     assert guard.closed
 
 
@@ -167,10 +156,7 @@ def test_a_models_file_opens_all_of_it(tmp_path):
             finally:
                 await safety.close()
 
-    assert asyncio.run(go()) == (
-        SafetyVerdict(False, "bombs", "rules"),
-        SafetyVerdict(False, "S1", "guard"),
-    )
+    assert asyncio.run(go()) == (REFUSED, REFUSED)
 
 
 def test_the_environment_names_the_models_file(tmp_path):
@@ -187,4 +173,4 @@ def test_the_environment_names_the_models_file(tmp_path):
     assert open_configured_safety(environment) is None
     (tmp_path / "rules.yaml").write_text("rules:\n  - {name: bombs, phrases: [bomb]}\n")
     path.write_text(f"{models}moderation:\n  rules: rules.yaml\n")
-    assert prompted(open_configured_safety(environment), "a bomb").rule == "bombs"
+    assert prompted(open_configured_safety(environment), "a bomb") == REFUSED

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tiltyard.arena.live.live_records import (
     NOTHING_SHOWN,
@@ -30,7 +30,10 @@ from tiltyard.core.live.stream_pace import Pace, PaceState, SideProgress, advanc
 from tiltyard.errors import ProviderFault, Refused, StoreFault
 from tiltyard.foundation.retries import Backoff
 from tiltyard.foundation.telemetry import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, LIVE_FRAMES
-from tiltyard.judges.providers.provider import ChatProvider, ChatRequest, StreamEnd
+from tiltyard.judges.providers.provider import ChatRequest, StreamEnd
+
+if TYPE_CHECKING:
+    from tiltyard.judges.chat_models import ChatModel
 
 #: Control characters that no text has: they are dropped. A database cannot store the first of them.
 _DROPPED = {code: None for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
@@ -44,12 +47,11 @@ _UNMASKED_CHARACTERS = 1_200
 
 
 class StreamText:
-    """Collects pieces, up to a limit. Two halves of a character may come in two pieces."""
+    """Collects pieces, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self.text = ""
         self._limit = limit
-        self._half = ""
 
     @property
     def written(self) -> str:
@@ -62,19 +64,12 @@ class StreamText:
         return len(self.text) >= self._limit
 
     def add(self, piece: str) -> None:
-        if self._half:
-            piece, self._half = self._half + piece, ""
-        if not piece.isascii() or not piece.isprintable():
-            if "\ud800" <= piece[-1:] <= "\udbff":
-                piece, self._half = piece[:-1], piece[-1]
-            piece = _valid(piece).translate(_DROPPED)
+        if not piece.isprintable():
+            piece = piece.translate(_DROPPED)
         self.text += piece[: max(self._limit - len(self.text), 0)]
 
     def close(self) -> None:
-        """No further piece comes: half a character is none."""
-        if self._half:
-            self._half = ""
-            self.add("\ufffd")
+        """No further piece comes."""
 
 
 class TextMask(Protocol):
@@ -110,7 +105,6 @@ class MaskedText:
 
     def close(self) -> None:
         """No further piece comes."""
-        self._written.close()
         self.text = self._mask(self.written, complete=True)
 
 
@@ -134,15 +128,6 @@ def _joins(text: str, index: int) -> bool:
         or unicodedata.category(following) in _MARKS
         or "\U0001f3fb" <= following <= "\U0001f3ff"
     )
-
-
-def _valid(piece: str) -> str:
-    """Pairs of surrogates as one character, and single ones as replacement characters."""
-    try:
-        piece.encode()
-    except UnicodeEncodeError:
-        return piece.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return piece
 
 
 _LOG = logging.getLogger(__name__)
@@ -169,7 +154,7 @@ class TurnEntrant:
     """A model that answers, and what it costs."""
 
     model: int
-    provider: ChatProvider
+    provider: ChatModel
     system: str | None
     max_tokens: int
     #: The most that a request can cost, in millionths of a dollar; ``None`` if the price is unknown.

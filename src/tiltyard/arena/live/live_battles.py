@@ -54,7 +54,7 @@ from tiltyard.arena.live.live_store import (
     void_lost_turns,
 )
 from tiltyard.arena.live.safety import Safety
-from tiltyard.arena.live.turn_notes import TurnNotes, note_turn
+from tiltyard.arena.live.turn_notes import NameMask, names_of, note_turn
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
@@ -448,7 +448,7 @@ class LiveBattles:
         if settings.live_identity != "mask":
             return None
         entrants = await list_entrants(self._pool, self.arena)
-        return (await asyncio.to_thread(TurnNotes, entrants, "mask")).shown
+        return (await asyncio.to_thread(NameMask, names_of(entrants))).mask
 
     async def _run(self, matchup: UUID, generation: TurnGeneration, models: tuple[int, int]) -> None:
         began = time.monotonic()

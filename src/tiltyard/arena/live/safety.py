@@ -7,14 +7,17 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tiltyard.arena.content.name_mentions import is_punctuation, normalise, tokenise
 from tiltyard.arena.live.live_records import LiveTurn
 from tiltyard.errors import MissingExtra, ProviderFault
-from tiltyard.judges.providers.provider import ChatGuard, ChatTurn
+from tiltyard.judges.providers.provider import ChatTurn
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveModels, ModerationRule, ModerationRules, ModerationSection
+
+if TYPE_CHECKING:
+    from tiltyard.judges.providers.moderation_calls import GuardModel, ModerationEndpoint
 
 #: Characters of a text that are searched. The texts of a battle are shorter.
 _MAX_SEARCHED_CHARACTERS = 1_000_000
@@ -105,8 +108,8 @@ MODERATION_VARIABLE = "TILTYARD_MODERATION"
 
 _LOG = logging.getLogger(__name__)
 
-#: Who refused a text, or did not answer: the file of rules, the moderation endpoint or the guard model.
-SafetySource = Literal["rules", "endpoint", "guard"]
+#: Who is asked about conversations: the moderation endpoint or the guard model.
+SafetySource = Literal["endpoint", "guard"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +117,6 @@ class SafetyVerdict:
     """Whether a text may be sent on or shown."""
 
     allowed: bool
-    #: The rule or the categories that it broke; for the operator, never for a voter.
-    rule: str | None = None
-    source: SafetySource | None = None
-    #: Whether a check did not answer. ``allowed`` then follows the setting ``fail``.
-    unavailable: bool = False
     #: Names of rules that only flag, to be kept with the turn.
     flags: tuple[str, ...] = ()
 
@@ -129,27 +127,22 @@ _UNCHECKED = "unchecked"
 
 
 class Safety:
-    """The moderation of one models file. Without a section everything is allowed."""
+    """The moderation of one models file."""
 
     def __init__(
         self,
-        section: ModerationSection | None = None,
+        section: ModerationSection,
         matcher: RuleMatcher | None = None,
-        guards: Sequence[tuple[SafetySource, ChatGuard]] = (),
+        guards: Sequence[tuple[SafetySource, GuardModel | ModerationEndpoint]] = (),
     ) -> None:
-        self._section = section or ModerationSection()
+        self._section = section
         self._matcher = matcher
         self._guards = tuple(guards)
 
     @property
-    def active(self) -> bool:
-        """Whether anything is checked."""
-        return self._matcher is not None or bool(self._guards)
-
-    @property
     def holds_answers(self) -> bool:
         """Whether answers may be shown only after `check_answers` has allowed them."""
-        return self.active and self._section.hold_answers
+        return self._section.hold_answers and (self._matcher is not None or bool(self._guards))
 
     async def check_prompt(self, history: Sequence[LiveTurn], text: str) -> SafetyVerdict:
         """Check a prompt before it is sent to the models. ``history``: the turns before it."""
@@ -165,10 +158,11 @@ class Safety:
         verdict = self._by_rules("answers", a, b)
         if not verdict.allowed or not self._guards:
             return verdict
-        talks = []
-        for side, answer in enumerate((a, b)):
-            asked = [ChatTurn("user", history[-1].prompt)] if history else []
-            talks.append([*_messages(history[:-1], side), *asked, ChatTurn("assistant", answer)])
+        asked = ChatTurn("user", history[-1].prompt)
+        talks = [
+            [*_messages(history[:-1], side), asked, ChatTurn("assistant", answer)]
+            for side, answer in enumerate((a, b))
+        ]
         return await self._by_guards(talks, verdict.flags)
 
     async def close(self) -> None:
@@ -183,41 +177,38 @@ class Safety:
         flags = tuple(dict.fromkeys(rule.name for rule in broken if rule.action == "flag"))
         if refused is not None:
             _LOG.info("The rule %r refused one of the %s.", refused, kind)
-            return SafetyVerdict(False, refused, "rules", flags=flags)
-        return SafetyVerdict(True, flags=flags)
+        return SafetyVerdict(refused is None, flags)
 
     async def _by_guards(self, talks: Sequence[Sequence[ChatTurn]], flags: tuple[str, ...]) -> SafetyVerdict:
         """Ask all guards about all conversations at once; a refusal takes precedence over a guard that is silent."""
         asked = (self._ask(source, guard, talk) for source, guard in self._guards for talk in talks)
-        verdicts = await asyncio.gather(*asked)
-        refused = next((one for one in verdicts if not one.allowed and not one.unavailable), None)
-        silent = next((one for one in verdicts if one.unavailable), None)
-        if refused is not None:
-            return SafetyVerdict(False, refused.rule, refused.source, flags=flags)
-        if silent is None:
-            return SafetyVerdict(True, flags=flags)
-        kept = (*flags, _UNCHECKED) if silent.allowed else flags
-        return SafetyVerdict(silent.allowed, None, silent.source, unavailable=True, flags=kept)
+        allowed = await asyncio.gather(*asked)
+        if False in allowed:
+            return SafetyVerdict(False, flags)
+        if None not in allowed:
+            return SafetyVerdict(True, flags)
+        opened = self._section.fail == "open"
+        return SafetyVerdict(opened, (*flags, _UNCHECKED) if opened else flags)
 
-    async def _ask(self, source: SafetySource, guard: ChatGuard, talk: Sequence[ChatTurn]) -> SafetyVerdict:
+    async def _ask(
+        self, source: SafetySource, guard: GuardModel | ModerationEndpoint, talk: Sequence[ChatTurn]
+    ) -> bool | None:
+        """Whether a guard allows a conversation; ``None`` if it does not answer."""
         try:
             async with asyncio.timeout(self._section.timeout_seconds):
                 harm = await guard.harm(talk)
         except (ProviderFault, TimeoutError) as error:
-            opened = self._section.fail == "open"
             _LOG.warning(
                 "A text of a live battle could not be checked and is %s (moderation.fail is %s): %s: %s",
-                "accepted" if opened else "refused",
+                "accepted" if self._section.fail == "open" else "refused",
                 self._section.fail,
                 source,
                 str(error) or f"no answer within {self._section.timeout_seconds:g} seconds",
             )
-            return SafetyVerdict(opened, None, source, unavailable=True)
-        if harm is None:
-            return _ALLOWED
-        rule = ", ".join(harm) or source
-        _LOG.info("The %s refused a text of a live battle: %s.", source, rule)
-        return SafetyVerdict(False, rule, source)
+            return None
+        if harm is not None:
+            _LOG.info("The %s refused a text of a live battle: %s.", source, ", ".join(harm) or source)
+        return harm is None
 
 
 def open_configured_safety(environment: Environment) -> Safety | None:
@@ -234,12 +225,10 @@ def open_configured_safety(environment: Environment) -> Safety | None:
     return open_safety(models.moderation, models.path.parent, environment)
 
 
-def open_safety(section: ModerationSection | None, folder: Path, environment: Environment) -> Safety:
+def open_safety(section: ModerationSection, folder: Path, environment: Environment) -> Safety:
     """The moderation that a models file describes; ``folder`` is where that file is. Nothing is sent yet."""
-    if section is None:
-        return Safety()
     matcher = RuleMatcher(section.read_rules(folder)) if section.rules is not None else None
-    guards: list[tuple[SafetySource, ChatGuard]] = []
+    guards: list[tuple[SafetySource, GuardModel | ModerationEndpoint]] = []
     if section.endpoint is not None or section.guard is not None:
         try:
             from tiltyard.judges.providers.moderation_calls import GuardModel, ModerationEndpoint

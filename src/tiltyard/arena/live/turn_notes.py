@@ -29,7 +29,6 @@ from tiltyard.arena.content.name_mentions import (
 from tiltyard.arena.live.live_records import StoredEntrant
 from tiltyard.core.live.private_data import find_private_data
 from tiltyard.core.live.prompt_texts import detect_language
-from tiltyard.settings.arena_settings import LiveIdentity
 from tiltyard.settings.identity_words import load_identity_questions
 
 
@@ -46,44 +45,23 @@ class TurnFlags(TypedDict, total=False):
     rules: list[str]
 
 
-class TurnNotes:
-    """The checks of an arena's turns. Make new ones when its entrants or its settings change."""
-
-    def __init__(self, entrants: Iterable[StoredEntrant], identity: LiveIdentity = "flag") -> None:
-        names = [EntrantNames(one.name, str(one.config.get("model", one.name))) for one in entrants]
-        self._talk = IdentityTalk(names)
-        self._mask = NameMask(names) if identity == "mask" else None
-
-    def flags(
-        self, prompt: str, answers: tuple[str, str], models: tuple[str, str], rules: Sequence[str] = ()
-    ) -> TurnFlags:
-        """The flags of a turn that ended. ``models``: the names of the entrants on the left and on the right."""
-        noted: TurnFlags = {"language": detect_language(prompt)}
-        identity = self._talk.places(prompt, answers, models)
-        private = find_private_data("\n".join((prompt, *answers)))
-        if identity:
-            noted["identity"] = list(identity)
-        if private:
-            noted["private"] = list(private)
-        if rules:
-            noted["rules"] = list(dict.fromkeys(rules))
-        return noted
-
-    def shown(self, text: str, *, complete: bool) -> str:
-        """What may be shown of an answer that has come so far, on either side.
-
-        With a mask, the last sentence of an incomplete answer is held back; what was shown once does not change.
-        """
-        return text if self._mask is None else self._mask.mask(text, complete=complete)
+def names_of(entrants: Iterable[StoredEntrant]) -> list[EntrantNames]:
+    """What these entrants are called."""
+    return [EntrantNames(one.name, str(one.config.get("model", one.name))) for one in entrants]
 
 
 def note_turn(
     entrants: Sequence[StoredEntrant], prompt: str, answers: tuple[str, str], models: tuple[int, int]
 ) -> TurnFlags:
-    """The flags of a turn between two of these entrants, given by their numbers."""
-    names = {one.model: one.name for one in entrants}
-    left, right = (names.get(model, "") for model in models)
-    return TurnNotes(entrants).flags(prompt, answers, (left, right))
+    """The flags of a turn that ended, between two of these entrants, given by their numbers."""
+    known = {one.model: one.name for one in entrants}
+    left, right = (known.get(model, "") for model in models)
+    noted: TurnFlags = {"language": detect_language(prompt)}
+    if identity := IdentityTalk(names_of(entrants)).places(prompt, answers, (left, right)):
+        noted["identity"] = list(identity)
+    if private := find_private_data("\n".join((prompt, *answers))):
+        noted["private"] = list(private)
+    return noted
 
 
 #: Where a turn talks of identity: the prompt asks for it, or the left or the right answer gives it.

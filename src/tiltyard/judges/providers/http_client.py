@@ -32,9 +32,9 @@ from tiltyard.judges.providers.json_bodies import encode_body, parse_body
 from tiltyard.judges.providers.provider import (
     BatchStatus,
     Body,
+    ChatRequest,
     Provider,
     StreamEnd,
-    StreamingProvider,
     StreamPiece,
     StreamTimeouts,
 )
@@ -394,7 +394,7 @@ class HttpClient:
         return URL(f"{self.endpoint.base_url}{path}{asked}", encoded=True)
 
 
-class HttpProvider(Provider, StreamingProvider):
+class HttpProvider(Provider):
     """What all providers over HTTP share. Each adds how its requests are written and its replies are read."""
 
     #: The path of calls after the base URL, which a route may replace.
@@ -439,9 +439,17 @@ class HttpProvider(Provider, StreamingProvider):
             self._path, encode_body(body), billable=True, model=body.get("model", "")
         )
 
+    def chat_body(self, model: str, request: ChatRequest, options: Mapping[str, Any]) -> Body:
+        """The exact request for a streamed answer. ``options`` are the user's own fields of the request."""
+        raise NotImplementedError
+
     def stream(
         self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
     ) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        """Send a request once. Raises only `ProviderFault`.
+
+        ``thinking_open``: the server's template has opened the model's thinking, which only a closing tag ends.
+        """
         deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
         events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
         return read_stream(events, self.stream_reader(thinking_open=thinking_open), deadline)
@@ -505,7 +513,7 @@ def _certificates() -> ssl.SSLContext:
     file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
     if file or folder:
         return ssl.create_default_context(cafile=file, capath=folder)
-    if platform.system() in {"Windows", "Darwin"}:
+    if platform.system() == "Darwin":
         import truststore
 
         return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

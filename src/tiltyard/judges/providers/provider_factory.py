@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import BadOption, MissingExtra
-from tiltyard.judges.providers.provider import Provider, StreamingProvider, StreamTimeouts
+from tiltyard.judges.providers.provider import Provider
 from tiltyard.judges.providers.replay import ReplayProvider
 from tiltyard.settings.model_endpoints import PROVIDERS, REPLAY, EndpointRoute
 
@@ -27,27 +27,16 @@ def open_provider(
     file of recorded replies. ``route`` adds path, query and headers.
     """
     if name != REPLAY:
-        return _open_http(name, base_url, api_key, timeout_seconds, route)
+        return open_http_provider(name, base_url, api_key, timeout_seconds, route)
     if base_url is None:
         raise BadOption("base_url: a replayed judge needs the path of its file of recorded replies")
     return ReplayProvider(base_url)
 
 
-def open_streaming_provider(
-    name: str,
-    base_url: str | None,
-    api_key: str | None,
-    timeouts: StreamTimeouts,
-    route: EndpointRoute | None = None,
-) -> StreamingProvider:
-    """The same for a provider whose answers are streamed. Its calls end by their own timeouts."""
-    return _open_http(name, base_url, api_key, timeouts.total_seconds, route)
-
-
-def _open_http(
+def open_http_provider(
     name: str, base_url: str | None, api_key: str | None, timeout_seconds: float, route: EndpointRoute | None
 ) -> HttpProvider:
-    """The ``ADAPTER`` of the module that has the provider's name."""
+    """The same for a provider over HTTP, whose answers can be streamed: the ``ADAPTER`` of the module with its name."""
     if name not in PROVIDERS:
         raise BadOption(f"provider: {name!r}; expected one of {', '.join((*PROVIDERS, REPLAY))}")
     try:

@@ -281,14 +281,6 @@ def test_only_one_engine_is_open_in_a_process(database: str, tmp_path: Path, jou
         assert worker.wait("run", 0) == {}
 
 
-@on_sqlite
-def test_a_name_that_is_in_use_is_refused(database: str, journal: Journal):
-    with open_engine(database, None, journal.work(0), worker="anvil") as worker:
-        assert worker.worker == "anvil"
-        with pytest.raises(BadOption, match="anvil"):
-            open_engine(database, None, journal.work(0), worker="anvil").__enter__()
-
-
 @pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize(
     "address", ["mysql://me:secret@host/db", "dbos.sqlite", "sqlite://", "sqlite:///", ""]

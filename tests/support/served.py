@@ -16,17 +16,33 @@ from support.dawdling import dawdling
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.operators.invitations import LiveInvitations
+from tiltyard.arena.processes.shared_limits import SharedLimits
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import SignInSettings
-from tiltyard.web.access.access import Context, app_context
+from tiltyard.web.access.access import Access, Context, app_context
+from tiltyard.web.access.cookies import Cookies
+from tiltyard.web.access.identities import Identities
+from tiltyard.web.access.rate_limits import VoterLimits
 from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
 from tiltyard.web.edge.metrics import metrics_of
 from tiltyard.web.server.app import make_app
 
 SECRET = "a secret for tests that is long enough"
+
+
+def bare_access(accounts: Any = None) -> Access:
+    """The access control of a process without a database."""
+    keys, settings = SecretKeys([SECRET]), ServingSettings(port=0)
+    identities = Identities(Any, keys, Cookies(keys, secure=False), SignInSettings(), settings.shard)
+    identities.forget = lambda: None
+    limits = VoterLimits(SharedLimits(None, keys), settings)
+    return Access(accounts, LiveInvitations(None), keys, settings, identities, limits)
+
+
 PASSWORD = "correct horse battery"
 
 

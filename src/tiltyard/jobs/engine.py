@@ -221,7 +221,6 @@ def open_engine(
     *,
     run: str | None = None,
     parallel: int = 4,
-    worker: str | None = None,
     hooks: WorkerHooks = _NO_HOOKS,
 ) -> Iterator[Engine]:
     """Start a worker on a database, ``sqlite:///PATH`` or ``postgresql://…``; one at a time in a process.
@@ -229,16 +228,14 @@ def open_engine(
     With ``run`` it does the shards of that run only, and bears a name of that run; without, those
     of every run submitted without. ``folder`` holds the locks of workers on SQLite, beside the
     database unless given. ``parallel`` is how many shards a worker has in hand at once; the worker
-    that came last decides for all. ``worker`` insists on a name.
+    that came last decides for all.
     """
     if find_spec("dbos") is None:
         raise MissingExtra("judges", "The durable engine")
     # The queue of a run; ``None`` is the shared queue.
     queue = "tiltyard" if run is None else f"tiltyard:{run}"
     with contextlib.closing(_open_locks(database, folder)) as locks:
-        lock = lock_worker_name(locks, run) if worker is None else locks.take(worker)
-        if lock is None:
-            raise BadOption(f"a worker named {worker} is running; choose another name, or none")
+        lock = lock_worker_name(locks, run)
         try:
             hooks.on_dead_worker(lock.name)
             running = RunningShards(work, hooks.on_stop)

@@ -6,14 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.served import SECRET
+from support.served import bare_access
 from tiltyard.arena.accounts import ALL_RIGHTS, TokenRights
-from tiltyard.arena.operators.invitations import LiveInvitations
-from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import NotAllowed, NotFound
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.access.access import Access
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.route_access import send_cacheable
 from tiltyard.web.edge import middleware
@@ -70,7 +67,7 @@ class TestRefusals:
         actor = None if scopes is None else Actor("token:ci", frozenset(scopes), arena, grants=ALL_RIGHTS)
         settings = ArenaSettings(visibility=visibility, entry=entry)
         queue = SimpleNamespace(name="main", arena=1, settings=settings)
-        access = Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
+        access = bare_access()
         request = SimpleNamespace(scope={"headers": []})
         try:
             asyncio.run(access._check_may_vote(request, actor, queue))
@@ -124,7 +121,7 @@ class TestRefusals:
             asked.append(token)
 
         accounts = SimpleNamespace(find_token=find_token)
-        access = Access(accounts, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
+        access = bare_access(accounts)
         with pytest.raises(NotAllowed, match="revoked"):
             asyncio.run(access.actors.find(SimpleNamespace(headers={"authorization": stated})))
         assert asked == looked_up
@@ -137,7 +134,7 @@ class TestRefusals:
             return TokenRights(SimpleNamespace(name="ci", scopes=["read"], arena=None), None, ALL_RIGHTS)
 
         accounts = SimpleNamespace(find_token=find_token)
-        access = Access(accounts, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
+        access = bare_access(accounts)
 
         def actor(stated):
             return asyncio.run(access.actors.find(SimpleNamespace(headers={"authorization": stated})))
@@ -185,6 +182,7 @@ class TestEdgeAnswers:
             settings=ServingSettings(port=0, log_requests=wanted),
             metrics=SimpleNamespace(answered=lambda *values: counted.append(values)),
             dressed=None,
+            senders=SimpleNamespace(answered=lambda *_: None),
         )
         door._note({"method": "BREW"}, 404, 0.0125)
         assert counted == [("none", "OTHER", 404, 0.0125)]

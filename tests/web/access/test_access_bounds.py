@@ -7,16 +7,15 @@ from types import SimpleNamespace
 import pytest
 from starlette.exceptions import HTTPException
 
-from support.served import SECRET
+from support.served import SECRET, bare_access
 from tiltyard.arena import accounts
 from tiltyard.arena.log.event_log import PendingNames
-from tiltyard.arena.operators.invitations import LiveInvitations
+from tiltyard.arena.processes.shared_limits import SharedLimits
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.arena_state import CACHED_SESSION_LIMIT, RevealedNames, VoterKnowledge
 from tiltyard.errors import BadOption, Busy, NotAllowed
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.access.access import Access
 from tiltyard.web.access.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_COOKIE_LIFETIME, Cookies
 from tiltyard.web.access.rate_limits import SignInThrottle, client_network
 from tiltyard.web.access.route_access import _has
@@ -126,7 +125,7 @@ class TestPasswordsAndTokens:
 class TestCrowds:
     def test_twenty_of_one_address_may_wait_and_a_wrong_one_takes_half_a_second(self):
         async def scene():
-            throttle, entered = SignInThrottle(), 0
+            throttle, entered = SignInThrottle("tests", 100, SharedLimits(None, SecretKeys([SECRET]))), 0
             assert (throttle._seconds, throttle._checking._value) == (0.5, 2)
             hold = asyncio.Event()
 
@@ -153,7 +152,7 @@ class TestCrowds:
         assert client_network("x" * 101) == "x" * 100
 
     def test_fifty_thousand_are_remembered(self):
-        access = Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
+        access = bare_access()
         caches = (access.sessions._known, access.actors._by_token, access._judges)
         assert [cache.limit for cache in caches] == [50_000] * 3
 
@@ -166,7 +165,11 @@ def scope_of(method="POST", path="/x", **headers):
 def checked(scope, settings=None):
     """The status of a refusal, if it is one."""
     door = middleware.EdgeMiddleware(
-        None, settings=settings or ServingSettings(port=0), metrics=None, dressed=lambda _, answer: answer
+        None,
+        settings=settings or ServingSettings(port=0),
+        metrics=None,
+        dressed=lambda _, answer: answer,
+        senders=None,
     )
     refusal, _ = door._checked(scope, None, middleware._Headers(scope["headers"]))
     return None if refusal is None else refusal.status_code

@@ -213,7 +213,7 @@ def test_guesses_of_one_address_are_made_one_after_the_other_and_few_wait(site):
     change_entry(site, "passcode")
     make_passcode(site.database)
     access = site.context.access
-    access.entry_throttle = SignInThrottle(most=2, seconds=0.3)
+    access.entry_throttle = SignInThrottle("tries", 1_000, access.limits.shared, most=2, seconds=0.3)
     with ThreadPoolExecutor(8) as threads:
         guesses = list(
             threads.map(

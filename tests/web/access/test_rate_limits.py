@@ -11,7 +11,7 @@ from support.live_arenas import made_arena
 from support.served import PASSWORD, SECRET, make_operator, make_token, served
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.invitations import set_passcode
-from tiltyard.arena.processes.shared_limits import SharedLimit, SharedLimits
+from tiltyard.arena.processes.shared_limits import SharedLimits
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting import matchup_lifecycle as open_matchup_limits
 from tiltyard.arena.voting.voter_requests import Voter
@@ -31,6 +31,11 @@ def counted(database, table):
         return connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
 
 
+def throttle(**options):
+    """A throttle that no other process shares."""
+    return SignInThrottle("tries", 1_000, SharedLimits(None, SecretKeys([SECRET])), **options)
+
+
 async def wrong():
     raise NotAllowed("wrong")
 
@@ -46,7 +51,7 @@ async def guess(sign_in_throttle, address):
 
 def test_guessers_keep_nobody_elsewhere_waiting():
     async def scene():
-        sign_in_throttle = SignInThrottle(most=20, seconds=30)
+        sign_in_throttle = throttle(most=20, seconds=30)
         guessers = [asyncio.create_task(guess(sign_in_throttle, f"10.0.0.{k % 3}")) for k in range(60)]
         await asyncio.sleep(0)
         async with asyncio.timeout(30), sign_in_throttle.sign_in_attempt("192.0.2.1"):
@@ -62,7 +67,7 @@ def test_guessers_keep_nobody_elsewhere_waiting():
 
 def test_one_address_tries_one_at_a_time_and_waits_after_a_wrong_one():
     async def scene():
-        clock, sign_in_throttle = asyncio.get_running_loop().time, SignInThrottle(seconds=0.05)
+        clock, sign_in_throttle = asyncio.get_running_loop().time, throttle(seconds=0.05)
         times = []
 
         async def trying():
@@ -77,7 +82,7 @@ def test_one_address_tries_one_at_a_time_and_waits_after_a_wrong_one():
 
 def test_few_passwords_are_checked_at_once_however_many_addresses_try():
     async def scene():
-        sign_in_throttle, inside, most = SignInThrottle(seconds=0, at_once=2), 0, 0
+        sign_in_throttle, inside, most = throttle(seconds=0, at_once=2), 0, 0
 
         async def trying(address):
             nonlocal inside, most
@@ -119,7 +124,6 @@ def test_the_operator_signs_in_while_a_crowd_elsewhere_guesses(site, monkeypatch
 
 def test_wrong_attempts_are_counted_by_all_processes_together(database):
     """And right ones are not: a lecture hall comes in from one address."""
-    limit = SharedLimit("wrong attempts of a test", "wrong sign-ins", "network", 6, "too many", 600.0)
 
     async def right(throttle, address):
         async with throttle.sign_in_attempt(address):
@@ -128,7 +132,7 @@ def test_wrong_attempts_are_counted_by_all_processes_together(database):
     async def scene():
         async with open_pool(database, most=2) as pool:
             shared = [SharedLimits(pool, SecretKeys([SECRET])) for _ in range(2)]
-            throttles = [SignInThrottle(seconds=0, wrong=limit, shared=one) for one in shared]
+            throttles = [SignInThrottle("tries", 6, one, seconds=0) for one in shared]
             for _ in range(20):
                 await right(throttles[0], "10.0.0.1")
             met = [await guess(throttles[k % 2], "10.0.0.1") for k in range(20)]
@@ -145,16 +149,16 @@ def test_wrong_attempts_are_counted_by_all_processes_together(database):
 
 def test_who_was_signed_in_before_does_not_wait_behind_a_crowd_of_addresses():
     async def scene():
-        throttle = SignInThrottle(seconds=30, at_once=1, in_all=3)
-        guessers = [asyncio.create_task(guess(throttle, f"10.0.0.{k}")) for k in range(3)]
+        limited = throttle(seconds=30, at_once=1, in_all=3)
+        guessers = [asyncio.create_task(guess(limited, f"10.0.0.{k}")) for k in range(3)]
         await asyncio.sleep(0)
-        assert await guess(throttle, "10.0.1.1") is Busy
-        async with asyncio.timeout(30), throttle.sign_in_attempt("192.0.2.1", known=True):
+        assert await guess(limited, "10.0.1.1") is Busy
+        async with asyncio.timeout(30), limited.sign_in_attempt("192.0.2.1", known=True):
             pass
         for one in guessers:
             one.cancel()
         await asyncio.gather(*guessers, return_exceptions=True)
-        return throttle
+        return limited
 
     assert asyncio.run(scene())._lines == {}
 

@@ -5,11 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.served import SECRET
-from tiltyard.arena.operators.invitations import LiveInvitations
-from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.access.access import Access
+from support.served import bare_access
 
 
 @pytest.fixture
@@ -23,7 +19,7 @@ def clock(monkeypatch):
     ("whose", "seconds"), [("sessions._known", 60.0), ("actors._by_token", 5.0), ("_judges", 5.0)]
 )
 def test_what_is_known_of_somebody_is_believed_so_long_and_no_longer(clock, whose, seconds):
-    access = Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
+    access = bare_access()
     remembered = attrgetter(whose)(access)
     remembered.put("somebody", "known")
     clock.now += seconds - 0.125
@@ -33,7 +29,7 @@ def test_what_is_known_of_somebody_is_believed_so_long_and_no_longer(clock, whos
 
 
 def test_what_is_forgotten_is_forgotten_of_everybody(clock):
-    access = Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
+    access = bare_access()
     everybody = (access._revoked._known, access.actors._by_token, access._judges)
     for remembered in everybody:
         remembered.put("somebody", "known")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import UUID
@@ -29,7 +29,7 @@ from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.actors import ACTOR_CACHE_SECONDS, Actor, Actors
 from tiltyard.web.access.cookies import VOTER_COOKIE_LIFETIME, Cookies, SkillCookies
 from tiltyard.web.access.identities import Identities
-from tiltyard.web.access.rate_limits import VoterLimits, client_address, entry_throttle, sign_in_throttle
+from tiltyard.web.access.rate_limits import SignInThrottle, VoterLimits, client_address
 from tiltyard.web.access.voters import EntryGrants, VoterGate, VoterSessions
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 
 _CACHED_JUDGE_LIMIT = 50_000
+#: Wrong attempts of one address in ten minutes, in all processes: passwords of operators; passcodes and links of voters,
+#: of whom a lecture hall may be full.
+_WRONG_SIGN_IN_LIMIT = 100
+_WRONG_ENTRY_LIMIT = 1_000
 
 
 class Access:
@@ -52,19 +56,20 @@ class Access:
         live: LiveInvitations,
         keys: SecretKeys,
         settings: ServingSettings,
-        identities: Identities | None = None,
-        limits: VoterLimits | None = None,
+        identities: Identities,
+        limits: VoterLimits,
     ) -> None:
         self.accounts = accounts
         self.keys = keys
-        #: How often voters may do something; ``None`` for no limits.
+        #: How often voters may do something.
         self.limits = limits
         self.cookies = Cookies(keys, secure=settings.secure)
-        #: Who is signed in as a person; ``None`` if nobody can be.
+        #: Who is signed in as a person.
         self.identities = identities
-        shared = None if limits is None else limits.shared
-        self.entry_throttle = entry_throttle(shared)
-        self.actors = Actors(accounts, self.cookies, settings, sign_in_throttle(shared))
+        # Whoever guesses passcodes does not keep operators waiting.
+        self.entry_throttle = SignInThrottle("entries", _WRONG_ENTRY_LIMIT, limits.shared)
+        throttle = SignInThrottle("sign-ins", _WRONG_SIGN_IN_LIMIT, limits.shared)
+        self.actors = Actors(accounts, self.cookies, settings, throttle)
         self.entry = EntryGrants(live, self.cookies, settings.shard, identities)
         self.skills = SkillCookies(self.cookies, settings.shard)
         self.sessions = VoterSessions(self.cookies)
@@ -86,8 +91,7 @@ class Access:
         """Clear the caches, because something was revoked."""
         self._revoked.forget()
         self.entry.forget()
-        if self.identities is not None:
-            self.identities.forget()
+        self.identities.forget()
         self.actors.forget()
         self._judges.clear()
 
@@ -131,9 +135,7 @@ class Access:
         proved = self.gate.has_valid_proof(request)
         if proved is not None:
             return proved
-        if self.actors.operator_token(request) is not None:
-            return True
-        return self.identities is not None and self.identities.recognizes(request)
+        return self.actors.operator_token(request) is not None or self.identities.recognizes(request)
 
     async def _check_may_vote(self, request: Request, actor: Actor | None, queue: VotingQueue) -> None:
         """Anyone may vote in an open arena. A closed one requires the scope judge or read; a private one that or entry."""
@@ -149,7 +151,7 @@ class Access:
 
     def quota(self, kind: QuotaKind, arena: int) -> AbstractAsyncContextManager[None]:
         """For what is kept of an arena, inside this block; `Busy` if it is too much within an hour."""
-        return nullcontext() if self.limits is None else self.limits.quota(kind, arena)
+        return self.limits.quota(kind, arena)
 
     async def with_payers(self, request: Request, queue: VotingQueue, voter: Voter) -> Voter:
         """The voter with the accounts on which live battles are counted, so that a deleted cookie renews no budget.

@@ -42,11 +42,7 @@ _QUOTA_MESSAGE = "too many {kind} in this arena within an hour; try again later"
 #: Attempts to sign in that wait in one process: of one address, and addresses in all.
 _WAITING_OF_ADDRESS_LIMIT = 20
 _WAITING_ATTEMPT_LIMIT = 50
-#: Wrong attempts of one address in ten minutes, in all processes: passwords of operators; passcodes and links of voters,
-#: of whom a lecture hall may be full.
 _WRONG_SECONDS = 600.0
-_WRONG_SIGN_IN_LIMIT = 100
-_WRONG_ENTRY_LIMIT = 1_000
 #: Voters of a network who delete their data in an hour.
 _DELETIONS = SharedLimit(
     "deletions of a network", "deletions", "network", 20, _MESSAGES["network"].format(kind="deletions"), 3600
@@ -93,20 +89,23 @@ class SignInThrottle:
 
     def __init__(
         self,
+        kind: str,
+        wrong: int,
+        shared: SharedLimits,
+        *,
         most: int = _WAITING_OF_ADDRESS_LIMIT,
         seconds: float = 0.5,
         at_once: int = 2,
-        *,
         in_all: int = _WAITING_ATTEMPT_LIMIT,
-        wrong: SharedLimit | None = None,
-        shared: SharedLimits | None = None,
     ) -> None:
+        message = "too many wrong attempts from this address; try again in some minutes"
+        name = f"wrong {kind}"
+        self._wrong = SharedLimit(f"{name} of a network", name, "network", wrong, message, _WRONG_SECONDS)
         self._most = most
         self._seconds = seconds
         self._checking = asyncio.Semaphore(at_once)
         self._checking_known = asyncio.Semaphore(1)
         self._in_all = in_all
-        self._wrong = wrong
         self._shared = shared
         #: Queues of the addresses with attempts in progress.
         self._lines: dict[str, _AddressQueue] = {}
@@ -126,37 +125,18 @@ class SignInThrottle:
         try:
             async with line.turn:
                 # Counted as a wrong one, until it proves right.
-                if self._wrong is not None and self._shared is not None:
-                    await self._shared.admit(self._wrong, address)
+                await self._shared.admit(self._wrong, address)
                 try:
                     async with self._checking_known if known else self._checking:
                         yield
                 except NotAllowed:
                     await asyncio.sleep(self._seconds)
                     raise
-                if self._wrong is not None and self._shared is not None:
-                    self._shared.give_back(self._wrong, address)
+                self._shared.give_back(self._wrong, address)
         finally:
             line.length -= 1
             if not line.length:
                 del self._lines[address]
-
-
-def sign_in_throttle(shared: SharedLimits | None) -> SignInThrottle:
-    """For attempts of operators to sign in."""
-    return SignInThrottle(wrong=_wrong_limit("sign-ins", _WRONG_SIGN_IN_LIMIT), shared=shared)
-
-
-def entry_throttle(shared: SharedLimits | None) -> SignInThrottle:
-    """For attempts to come in to private arenas. Whoever guesses passcodes does not keep the operator waiting."""
-    return SignInThrottle(wrong=_wrong_limit("entries", _WRONG_ENTRY_LIMIT), shared=shared)
-
-
-def _wrong_limit(kind: str, most: int) -> SharedLimit:
-    message = "too many wrong attempts from this address; try again in some minutes"
-    return SharedLimit(
-        f"wrong {kind} of a network", f"wrong {kind}", "network", most, message, _WRONG_SECONDS
-    )
 
 
 class VoterLimits:

@@ -64,9 +64,7 @@ _REQUIRED = {
 class EntryGrants:
     """Writes the cookies of those who come in to an arena, and checks them."""
 
-    def __init__(
-        self, live: LiveInvitations, cookies: Cookies, shard: int, identities: Identities | None = None
-    ) -> None:
+    def __init__(self, live: LiveInvitations, cookies: Cookies, shard: int, identities: Identities) -> None:
         self._live = live
         self._identities = identities
         self._cookies = cookies
@@ -101,7 +99,7 @@ class EntryGrants:
 
     async def person(self, request: HTTPConnection) -> Person | None:
         """The person who is signed in, if any."""
-        return None if self._identities is None else await self._identities.person(request)
+        return await self._identities.person(request)
 
     async def refusal(self, request: HTTPConnection, arena: str, settings: ArenaSettings) -> NotAdmitted:
         """The error for whoever has not come in to a private arena."""
@@ -151,7 +149,7 @@ class VoterGate:
         keys: SecretKeys,
         sessions: VoterSessions,
         entry: EntryGrants,
-        limits: VoterLimits | None,
+        limits: VoterLimits,
         *,
         on_public_address: bool,
     ) -> None:
@@ -186,7 +184,7 @@ class VoterGate:
         """What a voter must do before the next matchup."""
         if not await self.needs_proof(request, queue, voter):
             return GateAnswer("none", None)
-        hard = self._limits is not None and await self._limits.is_crowded(request)
+        hard = await self._limits.is_crowded(request)
         session = None if voter is None else voter.session
         return GateAnswer("proof", self._proofs.challenge(time.time(), session, hard=hard))
 
@@ -204,9 +202,8 @@ class VoterGate:
         elif voter is not None:
             return voter, None
         if voter is None:
-            if self._limits is not None:
-                known = queue.settings.entry != "open" or await self._entry.is_known(request, queue.arena)
-                await self._limits.admit_session(request, queue, known=known)
+            known = queue.settings.entry != "open" or await self._entry.is_known(request, queue.arena)
+            await self._limits.admit_session(request, queue, known=known)
             SESSIONS.record()
         if gate != GateResult.NONE:
             await self._accounts.keep_gate(session, gate, self._origin(request))
@@ -221,8 +218,7 @@ class VoterGate:
             GATE_RESULTS.record(1.0, "asked")
             raise _proof_needed(queue)
         if proof == UNAVAILABLE_PROOF:
-            if self._limits is not None:
-                await self._limits.admit_unproved(request, queue)
+            await self._limits.admit_unproved(request, queue)
             GATE_RESULTS.record(1.0, "unavailable")
             return GateResult.UNAVAILABLE, new_session_number() if voter is None else voter.session
         checked = self._proofs.check(proof, time.time(), None if voter is None else voter.session)

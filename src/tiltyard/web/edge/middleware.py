@@ -61,7 +61,7 @@ class EdgeMiddleware:
         settings: ServingSettings,
         metrics: ProcessMetrics,
         dressed: ResponseFormatter,
-        senders: KnownSenders | None = None,
+        senders: KnownSenders,
     ) -> None:
         self._app = app
         self._dressed = dressed
@@ -98,9 +98,9 @@ class EdgeMiddleware:
 
         try:
             refusal, receiving = self._checked(scope, receive, headers)
-            if refusal is None and self._senders is not None and scope["path"] not in _PROBES:
+            if refusal is None and scope["path"] not in _PROBES:
                 turn = self._strangers.take()
-                if turn is None and not self._passes(self._senders, scope):
+                if turn is None and not self._passes(scope):
                     read = await _read_ahead(receiving, headers)
                     if read is None:
                         return
@@ -117,9 +117,9 @@ class EdgeMiddleware:
                 turn.end()
             self._note(scope, status, time.perf_counter() - started)
 
-    def _passes(self, senders: KnownSenders, scope: Scope) -> bool:
+    def _passes(self, scope: Scope) -> bool:
         """Whether a request passes those who wait, because its sender is known."""
-        known = senders.knows(scope)
+        known = self._senders.knows(scope)
         if known:
             self._strangers.note_voter()
         return known
@@ -127,8 +127,7 @@ class EdgeMiddleware:
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("endpoint"), "__name__", "none")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-        if self._senders is not None:
-            self._senders.answered(scope, status)
+        self._senders.answered(scope, status)
         self._metrics.answered(route, method, status, seconds)
         describe_span(f"{method} {route}", http__response__status_code=status)
         if self._settings.log_requests:

@@ -20,7 +20,7 @@ from tiltyard.arena.boards.release_choice import choose_release
 from tiltyard.arena.log.battle_export import MEDIA_TYPES, export_battles, open_export
 from tiltyard.arena.log.battle_release import ReleasePart, export_release
 from tiltyard.arena.operators.moderation import note_export
-from tiltyard.errors import BadOption, NotAllowed
+from tiltyard.errors import NotAllowed
 from tiltyard.files.battle_writer import Container
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.access import context_of, keys_of, registry_of
@@ -140,8 +140,6 @@ _RELEASES: Documented = {
     200: {"description": "The battles of a release.", "content": _TYPES | {_ARCHIVE_TYPE: {}}}
 }
 _EXACT: Documented = {200: {"description": "Battles in log order.", "content": _TYPES}}
-#: Parameters of the exact export, which the public one once had.
-_EXACT_PARAMETERS = ("upto", "release")
 Format = Annotated[Container, Query(description="The file format.")]
 
 
@@ -179,11 +177,6 @@ async def battles(
     If the arena's ``reveal`` is ``never``, as while it has an open expert panel, or its ``releases`` leave the table out,
     only operators and tokens that may read it get the file.
     """
-    if exact := [name for name in _EXACT_PARAMETERS if name in request.query_params]:
-        raise BadOption(
-            f"{exact[0]} is a parameter of the exact export, /api/v1/arenas/{arena.name}/battles/exact, which needs an "
-            "operator; a release ends at a permanent board: name it by snapshot"
-        )
     if actor is None or not actor.may("read", arena.name):
         _check_released(arena.settings, table)
     registry = registry_of(request)

@@ -383,9 +383,7 @@ async def _blind(both: Sequence[ResponseContent]) -> list[bytes]:
 
 async def count_request(kind: LimitedKind, request: Request, queue: VotingQueue, voter: Voter) -> None:
     """Count a request of a voter; `Busy` if there were too many."""
-    limits = access_of(request).limits
-    if limits is not None:
-        await limits.admit(kind, request, queue, voter)
+    await access_of(request).limits.admit(kind, request, queue, voter)
 
 
 async def find_queue_and_voter(

@@ -14,9 +14,8 @@ from support.scripted_streams import ScriptedChat, make_entrant
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
-from tiltyard.arena.live.generation import TurnEntrant
 from tiltyard.arena.live.live_battles import LiveBattles
-from tiltyard.arena.live.live_records import FrameMark, LiveFrame, StoredEntrant
+from tiltyard.arena.live.live_records import FrameMark, LiveFrame, StoredEntrant, TurnEntrant
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.postgres.connections import connect, open_pool

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
-from tiltyard.arena.live.generation import TurnEntrant
+from tiltyard.arena.live.live_records import TurnEntrant
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.provider import ChatRequest, StreamEnd, StreamPiece
 

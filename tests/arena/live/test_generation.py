@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -14,12 +14,19 @@ from tiltyard.arena.live.generation import (
     MaskedText,
     SideCall,
     TextMask,
-    TurnChecks,
-    TurnEntrant,
     TurnGeneration,
     TurnLimits,
 )
-from tiltyard.arena.live.live_records import CallEnd, CallPlan, FrameMark, LiveFrame, TurnEnd
+from tiltyard.arena.live.live_records import (
+    CallEnd,
+    CallPlan,
+    FrameMark,
+    LiveFrame,
+    LiveTurn,
+    TurnEnd,
+    TurnEntrant,
+)
+from tiltyard.arena.live.safety import SafetyVerdict
 from tiltyard.arena.live.turn_notes import EntrantNames, NameMask
 from tiltyard.core.live.stream_pace import Pace
 from tiltyard.errors import Closed, ProviderFault, StoreFault
@@ -75,7 +82,7 @@ class Turn:
     right: ScriptedChat
     pace: Pace = "equal"
     kept: KeptTurn = field(default_factory=KeptTurn)
-    checks: TurnChecks | None = None
+    checks: Checked | None = None
     mask: TextMask | None = None
 
     def make(self) -> TurnGeneration:
@@ -84,7 +91,7 @@ class Turn:
         limits = TurnLimits(
             self.pace, first_token_seconds=30.0, gap_seconds=20.0, total_seconds=900.0, mask=self.mask
         )
-        return TurnGeneration(1, "Why?", calls, limits, self.kept, self.checks)
+        return TurnGeneration([LiveTurn(1, "Why?", "", "", "waiting")], calls, limits, self.kept, self.checks)
 
     def run(self) -> tuple[list[tuple[float, LiveFrame]], TurnEnd]:
         return run_jumping(self._run())
@@ -343,20 +350,20 @@ def test_a_reader_that_comes_back_gets_the_rest_exactly() -> None:
 
 @dataclass
 class Checked:
-    """A `TurnChecks` with one verdict."""
+    """A moderation with one verdict."""
 
-    verdict: Mapping[str, object] | None
+    verdict: SafetyVerdict
     holds_answers: bool = False
     seen: list[tuple[str, str]] = field(default_factory=list)
 
-    async def check(self, a: str, b: str) -> Mapping[str, object] | None:
+    async def check_answers(self, _turns: Sequence[LiveTurn], a: str, b: str) -> SafetyVerdict:
         self.seen.append((a, b))
         await asyncio.sleep(0.5)
         return self.verdict
 
 
 def test_refused_answers_void_the_turn() -> None:
-    checks = Checked(None)
+    checks = Checked(SafetyVerdict(False))
     frames, end = Turn(chat(), chat(), checks=checks).run()
     assert (end.state, end.texts) == ("void", ("", ""))
     assert checks.seen == [("Hello there.", "Hello there.")]
@@ -364,7 +371,7 @@ def test_refused_answers_void_the_turn() -> None:
 
 
 def test_answers_that_are_held_are_shown_after_the_check() -> None:
-    checks = Checked({"rules": ["names"]}, holds_answers=True)
+    checks = Checked(SafetyVerdict(True, ("names",)), holds_answers=True)
     turn = Turn(chat(steady("a" * 100, rate=50)), chat(steady("b" * 100, rate=50)), checks=checks)
     frames, end = turn.run()
     assert next(at for at, frame in frames if frame.a) > 2.4

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
-from tiltyard.arena.live.generation import TurnEntrant
-from tiltyard.arena.live.live_records import StoredEntrant
+from tiltyard.arena.live.live_records import StoredEntrant, TurnEntrant
 from tiltyard.arena.live.live_store import list_entrants
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError

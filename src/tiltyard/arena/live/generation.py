@@ -10,30 +10,34 @@ import asyncio
 import contextlib
 import logging
 import unicodedata
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
+from tiltyard.arena.live.entrant_pool import EntrantPool
 from tiltyard.arena.live.live_records import (
     NOTHING_SHOWN,
+    BudgetLimits,
     CallEnd,
     CallPlan,
     FrameMark,
     LiveFrame,
+    LiveTurn,
     ShownText,
     TurnEnd,
+    TurnEntrant,
     TurnState,
 )
+from tiltyard.arena.live.live_store import finish_call, retry_call
+from tiltyard.arena.live.safety import Safety
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.core.live.stream_pace import Pace, PaceState, SideProgress, advance
 from tiltyard.errors import ProviderFault, Refused, StoreFault
 from tiltyard.foundation.retries import Backoff
 from tiltyard.foundation.telemetry import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, LIVE_FRAMES
 from tiltyard.judges.providers.provider import ChatRequest, StreamEnd
-
-if TYPE_CHECKING:
-    from tiltyard.judges.chat_models import ChatModel
+from tiltyard.postgres.connections import ConnectionPool
 
 #: Control characters that no text has: they are dropped. A database cannot store the first of them.
 _DROPPED = {code: None for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
@@ -150,23 +154,6 @@ CallState = Literal["done", "stopped", "failed", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TurnEntrant:
-    """A model that answers, and what it costs."""
-
-    model: int
-    provider: ChatModel
-    system: str | None
-    max_tokens: int
-    #: The most that a request can cost, in millionths of a dollar; ``None`` if the price is unknown.
-    worst_cost: Callable[[ChatRequest], int | None]
-    #: What an answer has cost; ``None`` if the price or the usage is unknown.
-    cost: Callable[[StreamEnd], int | None]
-
-    def plan(self, request: ChatRequest) -> CallPlan:
-        return CallPlan(self.model, self.worst_cost(request), request.max_tokens)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class SideCall:
     """A call that is stored and paid for in advance: the entrant, what it is asked, and the call's number."""
 
@@ -189,35 +176,33 @@ class TurnLimits:
     mask: TextMask | None = None
 
 
-class TurnChecks(Protocol):
-    """Checks both answers of a turn alike."""
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnRecorder:
+    """Stores what happens in one turn."""
 
-    @property
-    def holds_answers(self) -> bool:
-        """Whether nothing may be shown before `check` has allowed it."""
-        ...
+    pool: ConnectionPool
+    arena: int
+    #: Held while money is reserved or settled.
+    spending: asyncio.Lock
+    entrants: EntrantPool
+    limits: BudgetLimits
+    finish_turn: Callable[[TurnEnd], Awaitable[None]]
 
-    async def check(self, a: str, b: str) -> Mapping[str, object] | None:
-        """What is kept with the turn; ``None`` if the answers must not be shown."""
-        ...
+    async def retry_call(self, failed: int, plan: CallPlan) -> int:
+        async with self.spending:
+            return await retry_call(self.pool, self.arena, failed, plan, self.limits)
 
-
-class TurnRecorder(Protocol):
-    """Stores what happens in a turn."""
-
-    async def retry_call(self, failed: int, plan: CallPlan) -> int: ...
-    async def finish_call(self, call: int, end: CallEnd) -> None: ...
-
-    @property
-    def finish_turn(self) -> Callable[[TurnEnd], Awaitable[None]]: ...
+    async def finish_call(self, call: int, end: CallEnd) -> None:
+        async with self.spending:
+            await finish_call(self.pool, self.arena, call, end)
 
     async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
-        """An entrant has answered, or failed."""
-        ...
+        with contextlib.suppress(StoreFault):
+            await self.entrants.note_health(entrant, fault)
 
     async def note_stopped(self, entrant: TurnEntrant) -> None:
-        """A call was stopped before it was known how it ends."""
-        ...
+        with contextlib.suppress(StoreFault):
+            await self.entrants.note_stopped(entrant)
 
 
 class StreamedTurn:
@@ -335,20 +320,18 @@ class _Side:
 
 
 class TurnGeneration:
-    """A turn in progress. `run` is its task; readers follow what is ``shown``."""
+    """A turn in progress, the last of ``turns``. `run` is its task; readers follow what is ``shown``."""
 
     def __init__(
         self,
-        turn: int,
-        prompt: str,
+        turns: Sequence[LiveTurn],
         calls: tuple[SideCall, SideCall],
         limits: TurnLimits,
         recorder: TurnRecorder,
-        checks: TurnChecks | None = None,
+        checks: Safety | None = None,
     ) -> None:
-        self.turn = turn
-        self.prompt = prompt
-        self.shown = StreamedTurn(turn)
+        self.shown = StreamedTurn(turns[-1].turn)
+        self._turns = turns
         self._sides = (_Side(calls[0], limits.mask), _Side(calls[1], limits.mask))
         self._limits = limits
         self._recorder = recorder
@@ -411,10 +394,12 @@ class TurnGeneration:
                 if problem is not None:
                     return TurnEnd("void", problem=problem)
             if self._flags is None and all(side.end is not None for side in self._sides):
-                if self._checks is not None:
-                    self._flags = await self._checks.check(*(side.answer.written for side in self._sides))
-                if self._flags is None:
+                assert self._checks is not None
+                left, right = (side.answer.written for side in self._sides)
+                verdict = await self._checks.check_answers(self._turns, left, right)
+                if not verdict.allowed:
                     return TurnEnd("void", problem=_REFUSED_ANSWER)
+                self._flags = {"rules": list(verdict.flags)} if verdict.flags else {}
             self._tick()
             if self._pace.finished:
                 return TurnEnd("done")

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
@@ -20,28 +20,26 @@ from tiltyard.arena.live.generation import (
     SideCall,
     StreamedTurn,
     TextMask,
-    TurnEntrant,
     TurnGeneration,
     TurnLimits,
+    TurnRecorder,
 )
 from tiltyard.arena.live.live_records import (
     NOTHING_SHOWN,
     BudgetLimits,
-    CallEnd,
-    CallPlan,
     FrameMark,
     LiveBattle,
     LiveFrame,
     LiveTurn,
     ShownText,
     TurnEnd,
+    TurnEntrant,
     TurnOutcome,
     TurnPlan,
 )
 from tiltyard.arena.live.live_store import (
     begin_battle,
     begin_turn,
-    finish_call,
     finish_turn,
     list_entrants,
     list_open_void_battles,
@@ -50,7 +48,6 @@ from tiltyard.arena.live.live_store import (
     read_battle,
     read_sides,
     record_turn_vote,
-    retry_call,
     void_lost_turns,
 )
 from tiltyard.arena.live.safety import Safety
@@ -67,7 +64,6 @@ from tiltyard.errors import (
     Conflict,
     NotFound,
     OpenBattle,
-    ProviderFault,
     StoreFault,
     TiltyardError,
 )
@@ -80,7 +76,6 @@ from tiltyard.judges.providers.provider import (
     ChatRequest,
     ChatTurn,
 )
-from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 _LOG = logging.getLogger(__name__)
@@ -420,8 +415,7 @@ class LiveBattles:
         a, b = (SideCall(*one) for one in zip(entrants, requests, numbers, strict=True))
         prompt = LiveTurn(turn, text, "", "", "waiting")
         generation = TurnGeneration(
-            turn,
-            text,
+            (*turns, prompt),
             (a, b),
             TurnLimits(
                 pace=settings.live_pace,
@@ -429,7 +423,7 @@ class LiveBattles:
                 gap_seconds=settings.live_gap_seconds,
                 mask=mask,
             ),
-            _Recorder(
+            TurnRecorder(
                 self._pool,
                 self.arena,
                 self._spending,
@@ -437,7 +431,7 @@ class LiveBattles:
                 limits,
                 partial(self._finish_noted, matchup, prompt, models, rules),
             ),
-            None if self._checks is None else _AnswerChecks(self._checks, (*turns, prompt)),
+            self._checks,
         )
         task = asyncio.create_task(self._run(matchup, generation, models), name="live turn")
         self._running[matchup] = _RunningTurn(voter.session, generation, task)
@@ -485,53 +479,6 @@ class LiveBattles:
         """End the matchup of a void battle: nothing of it is rated."""
         queue = await self._find_queue()
         await queue.end_void(matchup, problem)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Recorder:
-    """Stores what happens in one turn."""
-
-    pool: ConnectionPool
-    arena: int
-    #: Held while money is reserved or settled.
-    spending: asyncio.Lock
-    entrants: EntrantPool
-    limits: BudgetLimits
-    finish_turn: Callable[[TurnEnd], Awaitable[None]]
-
-    async def retry_call(self, failed: int, plan: CallPlan) -> int:
-        async with self.spending:
-            return await retry_call(self.pool, self.arena, failed, plan, self.limits)
-
-    async def finish_call(self, call: int, end: CallEnd) -> None:
-        async with self.spending:
-            await finish_call(self.pool, self.arena, call, end)
-
-    async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
-        with contextlib.suppress(StoreFault):
-            await self.entrants.note_health(entrant, fault)
-
-    async def note_stopped(self, entrant: TurnEntrant) -> None:
-        with contextlib.suppress(StoreFault):
-            await self.entrants.note_stopped(entrant)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _AnswerChecks:
-    """The moderation of one turn's answers, with the conversation before them."""
-
-    checks: Safety
-    turns: Sequence[LiveTurn]
-
-    @property
-    def holds_answers(self) -> bool:
-        return self.checks.holds_answers
-
-    async def check(self, a: str, b: str) -> Mapping[str, object] | None:
-        verdict = await self.checks.check_answers(self.turns, a, b)
-        if not verdict.allowed:
-            return None
-        return {"rules": list(verdict.flags)} if verdict.flags else {}
 
 
 def _checked_prompt(text: str, settings: ArenaSettings) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import UUID
+
+if TYPE_CHECKING:
+    from tiltyard.judges.chat_models import ChatModel
+    from tiltyard.judges.providers.provider import ChatRequest, StreamEnd
 
 #: ``waiting``: nothing is shown yet. ``streaming``: text is coming. ``done``: both answers are complete. ``stopped``:
 #: the voter stopped both; what came counts. ``void``: an answer failed; nothing of the battle is rated.
@@ -169,3 +173,20 @@ class StoredEntrant:
     #: The entrant's section of the models file.
     config: dict[str, object]
     enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnEntrant:
+    """A model that answers, and what it costs."""
+
+    model: int
+    provider: ChatModel
+    system: str | None
+    max_tokens: int
+    #: The most that a request can cost, in millionths of a dollar; ``None`` if the price is unknown.
+    worst_cost: Callable[[ChatRequest], int | None]
+    #: What an answer has cost; ``None`` if the price or the usage is unknown.
+    cost: Callable[[StreamEnd], int | None]
+
+    def plan(self, request: ChatRequest) -> CallPlan:
+        return CallPlan(self.model, self.worst_cost(request), request.max_tokens)

@@ -70,6 +70,22 @@ def test_a_voters_texts_are_erased(database, arena):
         assert connection.execute("SELECT count(*) FROM remarks").fetchone() == (0,)
 
 
+def test_past_votes_are_imported_once_and_their_voters_erased(arena, tmp_path):
+    path = tmp_path / "votes.csv"
+    rows = [f"model-0,model-1,{who},prompt-{k % 2},ann" for k, who in enumerate(["left", "right", "left"])]
+    path.write_text("\n".join(["model_a,model_b,winner,on,voter", *rows]))
+    options = ("--columns", "question_id=on", "--outcomes", "left=a,right=b")
+    done = run("arena", "import-votes", arena.name, str(path), *options)
+    assert (done.code, done.out) == (0, "Imported 3 of 3 votes.\n")
+    again = run("arena", "import-votes", arena.name, str(path), *options)
+    assert again.out == "Imported 0 of 3 votes. 3 were there already.\n"
+    erased = run("arena", "erase", arena.name, "--voter", "ann", "--reason", "a request")
+    assert "the details of 3 matchups" in erased.out
+    assert run("arena", "erase", arena.name, "--reason", "a request").code == 2
+    missing = run("arena", "import-votes", arena.name, str(tmp_path / "nothing.csv"))
+    assert missing.code == 2
+
+
 def test_a_log_is_archived_once_and_again_after_an_erasure(database, arena, tmp_path):
     with connect(database) as connection:
         connection.execute("UPDATE raters SET horizon = (SELECT max(position) FROM events)")

@@ -20,6 +20,8 @@ from tiltyard.cli.database_options import (
     run_with_pool,
     serving_environment,
 )
+from tiltyard.cli.options import Columns, Format, Outcomes, read_options
+from tiltyard.cli.progress import count_progress
 from tiltyard.errors import BadOption, Conflict
 from tiltyard.report.escapes import escape_controls
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.live.live_arena import NewEntrant
     from tiltyard.arena.operators.arena_changes import LiveSetup
     from tiltyard.arena.operators.invitations import Invitation
+    from tiltyard.arena.secret_keys import SecretKeys
     from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.arena_settings import ArenaSettings
     from tiltyard.settings.environment import Environment
@@ -191,14 +194,12 @@ def conversations(
     Shuffled and without voters. Only of voters who agreed to the arena's consent, if it has one. Erased texts and void battles are left out.
     """
     from tiltyard.arena.live.conversation_release import write_conversations
-    from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 
     environment = serving_environment()
-    keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     with database() as url:
         counts = write_conversations(
             url,
-            keys,
+            _keys(environment),
             name,
             out,
             release=release,
@@ -307,6 +308,44 @@ def print_live_setup(done: LiveSetup, address: str) -> None:
     typer.echo(f"Let people in: tiltyard arena invite {arena} --batch NAME --uses 10")
 
 
+@database_command(app, "import-votes")
+def import_votes(
+    name: Name,
+    file: Annotated[Path, typer.Argument(help="Battles with voters and prompts, in any supported format.")],
+    format: Format = None,
+    columns: Columns = None,
+    outcomes: Outcomes = None,
+) -> None:
+    """Bring past votes into an arena.
+
+    The whole file is checked first. If the import is interrupted, run it again; a second import adds nothing.
+    """
+    from tiltyard.arena.operators.vote_import import VoteFile
+    from tiltyard.arena.operators.vote_import import import_votes as bring
+    from tiltyard.settings.serving_settings import read_serving
+
+    environment = serving_environment()
+    shard = read_serving(environment.variables).shard
+    past = VoteFile(file, file.name, read_options(format, columns, outcomes, skip_invalid=False))
+    with count_progress("importing votes") as progress:
+        done = run_with_pool(
+            lambda pool: bring(pool, _keys(environment), name, past, shard=shard, progress=progress)
+        )
+    for reason, count in done.left_out:
+        typer.echo(f"Left out: {count:,} votes: {escape_controls(reason)}.", err=True)
+    typer.echo(f"Imported {done.added:,} of {done.votes:,} votes.{_there_already(done.votes - done.added)}")
+
+
+def _there_already(votes: int) -> str:
+    return f" {votes:,} were there already." if votes else ""
+
+
+def _keys(environment: Environment) -> SecretKeys:
+    from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
+
+    return open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
+
+
 @database_command(app, "move")
 def move(name: Name) -> None:
     """Give an arena tables of its own, while people vote.
@@ -319,20 +358,33 @@ def move(name: Name) -> None:
 @database_command(app, "erase")
 def erase(
     name: Name,
-    session: Annotated[int, typer.Option(min=1, help="Number of the voter's session.")],
     reason: Annotated[str, typer.Option(help="Why; kept in the audit log.")],
+    session: Annotated[int | None, typer.Option(min=1, help="Number of the voter's session.")] = None,
+    voter: Annotated[
+        str | None, typer.Option(help="Or the voter's name in a file of imported votes.")
+    ] = None,
 ) -> None:
     """Erase a voter's data.
 
     Remarks, complaints, live prompts, the answers to them and the session's number are erased. The votes stay as
     nobody's, or are removed, as the arena's setting erased_votes says. The audit log keeps the reason.
     """
-    from tiltyard.arena.operators.voter_data import erase_session
+    from tiltyard.arena.content.arenas import find_arena
+    from tiltyard.arena.operators.vote_import import imported_session
+    from tiltyard.arena.operators.voter_data import ErasedTexts, erase_session
 
-    done = run_with_pool(
-        lambda pool: erase_session(pool, name, session, reason=reason, actor="cli"),
-        connections=2,
-    )
+    if (session is None) == (voter is None):
+        raise BadOption("give --session or --voter, and not both")
+    environment = serving_environment()
+
+    async def erasing(pool: ConnectionPool) -> ErasedTexts:
+        number = session
+        if voter is not None:
+            number = imported_session(_keys(environment), (await find_arena(pool, name)).arena, voter)
+        assert number is not None
+        return await erase_session(pool, name, number, reason=reason, actor="cli")
+
+    done = run_with_pool(erasing, connections=2)
     typer.echo(
         f"Erased {done.remarks} remarks, {done.complaints} notes of complaints, the details of"
         f" {done.details} matchups and the texts of {done.live_turns} live turns."

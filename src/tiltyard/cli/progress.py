@@ -204,6 +204,25 @@ def simulation_progress() -> Iterator[Callable[[str, int, int], None]]:
         raise
 
 
+@contextmanager
+def count_progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how many are done: as a bar on a terminal, elsewhere as a line from time to time."""
+    if sys.stderr.isatty():
+        with counting_bar() as bar:
+            task = bar.add_task(what, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        return
+    printed_at = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal printed_at
+        if time.monotonic() - printed_at >= _LOG_LINE_SECONDS:
+            printed_at = time.monotonic()
+            typer.echo(f"{what}: {done:,} of {total:,}", err=True)
+
+    yield tell
+
+
 def counting_bar() -> Progress:
     """A bar that counts what is done."""
     return _open_bar("{task.description}", "BarColumn", "MofNCompleteColumn", "TimeRemainingColumn")

@@ -63,7 +63,7 @@ def test_every_container_holds_the_same_battles_in_log_order(database, tmp_path,
         rows = [battle.to_dict() for battle in battles]
         for row in rows:
             row["propensity"] = float(row["propensity"])
-            row["blind"] = str(row["blind"]).lower() == "true"
+            row |= {name: str(row[name]).lower() == "true" for name in ("blind", "imported")}
         assert rows == [battle.to_dict() for battle in files[0]]
     first = files[0][0]
     assert (first.source, first.dimension, first.label, first.judge_model) == (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 
 from tiltyard.arena.log.event_details import VoteDetail
@@ -97,7 +98,9 @@ def _battle(vote: Vote, names: ArenaNames, voter: str) -> Battle:
     winner, label = SPELLED[kind]
     prompt, category, language = names.prompts[vote.prompt]
     judged = vote.source == JUDGE
-    detail: VoteDetail = vote.detail or {} if judged else {}
+    said: VoteDetail = vote.detail or {}
+    detail: VoteDetail = said if judged else {}
+    cast_at = said.get("cast_at")
     extra = {
         "lane": _LANES[vote.lane],
         "nominal_lane": _LANES[vote.nominal],
@@ -105,6 +108,7 @@ def _battle(vote: Vote, names: ArenaNames, voter: str) -> Battle:
         "blind": vote.blind,
         # A text in every row: the first rows decide what a column holds.
         "unrated": vote.unrated or "no",
+        "imported": vote.imported,
     }
     return Battle(
         model_a=names.models[vote.a],
@@ -120,7 +124,7 @@ def _battle(vote: Vote, names: ArenaNames, voter: str) -> Battle:
         language=language,
         pref=detail.get("pref"),
         voter=voter,
-        time=vote.at,
+        time=vote.at if cast_at is None else datetime.fromisoformat(cast_at),
         position=vote.position,
         extra=MappingProxyType(extra),
     )

@@ -29,13 +29,17 @@ class ServedDetail(TypedDict, total=False):
 
 @final
 class VoteDetail(TypedDict, total=False):
-    """For a vote: ``shown`` and ``recognized`` if a person cast it, the others if a judge did."""
+    """For a vote: ``shown`` and ``recognized`` if a person cast it, ``pref`` and ``judge_model`` if a judge did."""
 
     shown: ShownSeconds
     #: Whether the voter said to know a model by its response: the vote is not blind then.
     recognized: bool
     pref: float
     judge_model: str
+    #: Of an imported vote: its number in the file.
+    row: int
+    #: Of an imported vote: when it was cast, if the file says so.
+    cast_at: str
 
 
 @final

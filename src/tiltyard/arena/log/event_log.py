@@ -140,7 +140,7 @@ class LogRow:
     blind: bool = True
     #: The number of the prompt that the voter wrote, for a matchup or a vote in a live arena; 0 elsewhere.
     free_prompt: int = NO_FREE_PROMPT
-    #: For a vote: the `VoteMark` for which it is not rated; 0 for none.
+    #: For a vote: its `VoteMark`; 0 for none.
     mark: int = NO_MARK
 
 
@@ -199,7 +199,7 @@ class MatchupRecord:
     blind: bool = True
     #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
     free_prompt: int = NO_FREE_PROMPT
-    #: For a vote: the `VoteMark` for which it is not rated, and whether it was admitted since.
+    #: For a vote: its `VoteMark`, and whether it was admitted since.
     mark: int = NO_MARK
     admitted: bool = False
 
@@ -358,7 +358,7 @@ class LogBatch:
     ) -> int:
         """Add a vote: its event and the matchup's ending. Return the position.
 
-        If an earlier vote on the matchup was undone, its ending is replaced. A vote with a mark is not rated.
+        If an earlier vote on the matchup was undone, its ending is replaced. Of votes with a mark, only imported ones are rated.
         """
         numbers = (one.source, one.serial, one.session, one.a, one.b, one.prompt, outcome, None, None)
         position = self._add(LogKind.VOTE, numbers, detail, blind, one.free_prompt, mark)

@@ -13,7 +13,7 @@ from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.log.event_details import EventDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
-from tiltyard.core.policy.state.vote_marks import NO_MARK
+from tiltyard.core.policy.state.vote_marks import RATED_MARKS
 from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import translate_errors
 
@@ -70,7 +70,7 @@ class LogColumns:
     blind: Ints
     #: The number of the prompt that the voter wrote; 0 if there is none.
     free_prompt: Ints
-    #: For a vote: the `VoteMark` for which it is not rated; 0 for none.
+    #: For a vote: its `VoteMark`; 0 for none.
     mark: Ints
     #: Details of policies, exclusions and restorations, by position.
     details: dict[int, EventDetail]
@@ -110,7 +110,7 @@ class LogColumns:
         return int(np.count_nonzero(votes & (self.blind == 0)))
 
     def events(self, source: int, dropped: Collection[int] = ()) -> Events:
-        """The events of one source. A vote that is dropped by its serial, not blind or marked becomes a skip.
+        """The events of one source. A vote that is dropped by its serial, not blind or marked as not rated becomes a skip.
 
         A matchup counts as served from the moment when it was shown. A vote that waited counts from the moment when it
         was admitted.
@@ -118,7 +118,8 @@ class LogColumns:
         rows = self.rows_of_source(source)
         kind, serial = self.kind[rows].astype(np.uint8), self.serial[rows]
         kind[kind == LogKind.SHOWN] = Event.SERVED
-        kind[(kind == Event.VOTE) & ((self.blind[rows] == 0) | (self.mark[rows] != NO_MARK))] = Event.SKIP
+        unrated = (self.blind[rows] == 0) | ~np.isin(self.mark[rows], RATED_MARKS)
+        kind[(kind == Event.VOTE) & unrated] = Event.SKIP
         kind[kind == LogKind.ADMIT] = Event.VOTE
         if dropped:
             gone = (kind == Event.VOTE) & np.isin(serial, np.fromiter(dropped, dtype=np.int64))

@@ -65,12 +65,15 @@ class Vote:
     session: int
     nominal: int
     lane: int
-    propensity: float
+    #: ``None`` for an imported vote: it is not known.
+    propensity: float | None
     blind: bool
     #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
     free_prompt: int = NO_FREE_PROMPT
     #: Why it is not rated as of the position of the reader; ``None`` if it is.
     unrated: Unrated | None = None
+    #: Whether it was cast elsewhere and imported; ``at`` is then when it was imported.
+    imported: bool = False
 
 
 @dataclass(frozen=True, slots=True)

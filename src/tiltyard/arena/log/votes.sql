@@ -6,8 +6,8 @@ FROM raters r WHERE r.arena = %(arena)s;
 -- name: battles_votes
 -- Votes in a range of the log that were neither undone nor, as of a position, excluded; and why each is not rated then.
 SELECT e.position, e.at, e.source, vote_kind(e.outcome, e.both_bad), e.detail, m.a, m.b, m.prompt, m.session, m.nominal, m.lane,
-       m.propensity, coalesce(e.blind, true), coalesce(m.free_prompt, 0),
-       vote_unrated(e.blind, e.mark, d.admitted, %(as_of)s)
+       nullif(m.propensity, 'NaN'), coalesce(e.blind, true), coalesce(m.free_prompt, 0),
+       vote_unrated(e.blind, e.mark, d.admitted, %(as_of)s), coalesce(e.mark, 0) = 4
 FROM events e
 JOIN matchups m USING (arena, source, serial)
 JOIN endings d USING (arena, source, serial)

@@ -22,10 +22,11 @@ SELECT at FROM events WHERE arena = %(arena)s AND position = %(position)s;
 
 -- name: raters_first_undoable
 -- The first vote after a position that may still be undone, and for how many seconds. A subquery, so that endings are looked up
--- one by one and only as far as needed. An ending at another position has replaced that of an undone vote.
+-- one by one and only as far as needed. An ending at another position has replaced that of an undone vote. Imported votes
+-- (mark 4) are final.
 SELECT e.position, %(undo_seconds)s - extract(epoch FROM clock_timestamp() - e.at) FROM events e
 WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind = 1
-    AND e.at > clock_timestamp() - make_interval(secs => %(undo_seconds)s)
+    AND e.at > clock_timestamp() - make_interval(secs => %(undo_seconds)s) AND e.mark IS DISTINCT FROM 4
     AND coalesce((
         SELECT n.position = e.position AND n.revealed_at IS NULL AND n.undone IS NULL FROM endings n
         WHERE n.arena = %(arena)s AND n.source = e.source AND n.serial = e.serial

@@ -42,7 +42,7 @@ from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.state.vote_marks import NO_MARK
+from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark, unrated_reason
 from tiltyard.errors import NoMatchup
 from tiltyard.foundation.arrays import Ints
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES, ArenaSettings
@@ -142,13 +142,13 @@ class UndoableVote:
     revealed: bool = False
     #: Whether the voter knew neither name. A vote that is not blind is never rated.
     blind: bool = True
-    #: The `VoteMark` for which it is not rated; 0 for none.
+    #: Its `VoteMark`; 0 for none.
     mark: int = NO_MARK
 
     @property
     def is_rated(self) -> bool:
         """Whether nothing speaks against the vote."""
-        return self.blind and self.mark == NO_MARK
+        return unrated_reason(blind=self.blind, mark=self.mark) is None
 
 
 class ArenaState:
@@ -363,6 +363,8 @@ class ArenaState:
         if one is None:
             return
         vote = UndoableVote(one, row.position, row.at, row.outcome, blind=row.blind, mark=row.mark)
+        # Nobody can undo an imported vote, as if its names were revealed.
+        vote.revealed = row.mark == VoteMark.IMPORTED
         self.raters.vote(one)
         names = self.revealed.find(one.session)
         if names is not None and one.source == HUMAN:

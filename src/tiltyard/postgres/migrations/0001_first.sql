@@ -175,8 +175,8 @@ CREATE TABLE events (
     bucket integer NOT NULL,
     free_prompt integer,
     -- Votes that are stored and not rated say why: 1 a response was not sent to the voter, 2 the vote came too early,
-    -- 3 the voter is new and the vote waits. Null: nothing speaks against the vote. One more kind of events: 17 a
-    -- vote that waited is admitted to the board.
+    -- 3 the voter is new and the vote waits. 4: the vote was cast elsewhere and imported; it is rated. Null: nothing
+    -- speaks against the vote. One more kind of events: 17 a vote that waited is admitted to the board.
     mark smallint,
     PRIMARY KEY (arena, position, bucket)
 ) PARTITION BY LIST (bucket);
@@ -209,6 +209,22 @@ CREATE INDEX endings_not_blind ON endings (arena, source, position) WHERE NOT bl
 -- Boards say how many votes are not rated and how many wait: few, among many.
 CREATE INDEX endings_unlooked ON endings (arena, source, position) WHERE mark < 3;
 CREATE INDEX endings_waiting ON endings (arena, source, position) WHERE mark = 3 AND admitted IS NULL;
+
+-- Past votes that were imported from files, a row for each batch. Its events are pairs from ``position`` on: a matchup that is
+-- served, and its vote. How far a file came is the sum of its batches, so that an interrupted import goes on there.
+CREATE TABLE vote_imports (
+    arena integer NOT NULL REFERENCES arenas,
+    position bigint NOT NULL,
+    votes integer NOT NULL CHECK (votes > 0),
+    -- Of the bytes of the file, and of its votes as they were read, in the order in which they enter the log.
+    file_sha256 bytea NOT NULL,
+    votes_sha256 bytea NOT NULL,
+    name text NOT NULL,
+    -- The votes of the whole file.
+    total bigint NOT NULL,
+    made_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (arena, position)
+);
 
 CREATE TABLE exclusions (
     exclusion bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,4 +1,4 @@
-"""Why a vote is stored and not rated, and how long a voter must look before a vote counts."""
+"""What the log says of a vote besides its outcome, and how long a voter must look before a vote counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_SECONDS = 3.0
 
 
 class VoteMark(enum.IntEnum):
-    """What speaks against a vote, as the log has it."""
+    """What speaks against a vote, as the log has it, or that it was cast elsewhere."""
 
     #: A response had not been sent to the voter.
     UNSEEN = 1
@@ -27,6 +27,12 @@ class VoteMark(enum.IntEnum):
     EARLY = 2
     #: The voter is new: the vote is rated once it is admitted.
     WAITING = 3
+    #: It was cast elsewhere and imported: it is rated.
+    IMPORTED = 4
+
+
+#: The marks of votes that are rated.
+RATED_MARKS = (NO_MARK, int(VoteMark.IMPORTED))
 
 
 _REASONS: dict[int, Unrated] = {

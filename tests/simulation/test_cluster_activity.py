@@ -44,3 +44,10 @@ def test_a_closed_set_never_grows_beyond_its_size():
 def test_too_little_to_tell_is_a_closed_set_of_what_was_seen():
     assert fit_activity(np.array([7])).size == 1
     assert fit_activity(np.array([1, 0])).size == 1
+
+
+def test_where_each_battle_has_a_prompt_of_its_own_new_ones_keep_coming():
+    found = fit_activity(np.ones(400, dtype=np.int64))
+    assert found.size is None
+    drawn = found.go_on(np.arange(400), 400, np.random.default_rng(5))
+    assert len(set(drawn.tolist())) > 390

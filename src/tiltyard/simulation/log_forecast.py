@@ -231,7 +231,9 @@ def fit_activity(counts: Ints) -> ClusterActivity:
     def open_loss(x: Floats) -> float:
         return -_log_likelihood(counts, _discount(x[0]), math.exp(x[1]))
 
-    found = minimize(open_loss, np.array([-1.0, math.log(max(seen / 5.0, 1.0))]), method="Nelder-Mead")
+    start = np.array([-1.0, math.log(max(seen / 5.0, 1.0))])
+    # Bounds, because the best open set is infinite where every battle has a prompt of its own.
+    found = minimize(open_loss, start, method="Nelder-Mead", bounds=((-30.0, 30.0), (-20.0, 20.0)))
     best = (float(found.fun), _discount(found.x[0]), math.exp(found.x[1]))
     for ratio in _CLOSED_SET_RATIOS:
         size = max(round(ratio * seen), seen)

@@ -22,6 +22,7 @@ from tiltyard.cli.run import (
     ConfigOption,
     config_path,
     show_summary,
+    tell_findings,
     tell_ignored,
     tell_missing,
 )
@@ -127,6 +128,8 @@ def place(
             arena=arena,
         )
         tell_missing(prepared.plan)
+        if not skip_judging:
+            tell_findings(prepared)
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
     show_summary(finished)
     if answered is not None and not answered.complete:

@@ -120,6 +120,7 @@ def plan(
         pilot_expectation,
         planned_questions,
     )
+    from tiltyard.tournaments.plan_findings import plan_findings
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run
 
     request = RunRequest(
@@ -141,7 +142,8 @@ def plan(
         if file is not None:
             write_rows(file, (one.to_dict() for one in planned_questions(prepared.plan, ledger)))
     carried = None if earlier is None else pilot_expectation(earlier, estimate.expectation)
-    Terminal().print(plan_tables(estimate.to_dict(), carried, prepared.cap, estimate.notes))
+    findings = tuple(plan_findings(prepared.plan, prepared.mode))
+    Terminal().print(plan_tables(estimate.to_dict(), carried, prepared.cap, estimate.notes, findings))
     if file is not None:
         typer.echo(f"All questions were written to {file}.", err=True)
     elif questions is not None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.settings.tournament_config import TournamentConfig
     from tiltyard.tournaments.tournament_plan import TournamentPlan
-    from tiltyard.tournaments.tournament_run import FinishedRun
+    from tiltyard.tournaments.tournament_run import FinishedRun, PreparedRun
 
 
 #: What to do about replies without a verdict.
@@ -138,6 +138,8 @@ def run(
     prepared = prepare_run(request, asking=not skip_judging)
     tell_ignored(prepared.config)
     tell_missing(prepared.plan)
+    if not skip_judging:
+        tell_findings(prepared)
     with JudgingProgress() as watcher:
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
     show_summary(finished)
@@ -202,6 +204,14 @@ def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:
     if cut:
         whose = escape_controls(", ".join(f"{name} {cut[name]:,}" for name in sorted(cut)))
         typer.echo(f"{cut.total():,} answers were cut off and are judged as they are: {whose}.", err=True)
+
+
+def tell_findings(prepared: PreparedRun) -> None:
+    """Report what the plan should make its reader think of before anything is paid."""
+    from tiltyard.tournaments.plan_findings import plan_findings
+
+    for finding in plan_findings(prepared.plan, prepared.mode):
+        typer.echo(escape_controls(str(finding)), err=True)
 
 
 def show_summary(finished: FinishedRun) -> None:

@@ -61,6 +61,7 @@ def plan_tables(
     earlier: Mapping[str, PilotForecast] | None,
     cap: int | None,
     notes: Sequence[str],
+    findings: tuple[Finding, ...] = (),
 ) -> RenderableType:
     """Everything that `tiltyard plan` prints."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -78,6 +79,8 @@ def plan_tables(
         parts.append(Text(_budget(estimate, cap)))
     parts += [Text(sentence) for sentence in _expectations(estimate, earlier)]
     parts += [Text(f"Note: {escape_controls(note)}.", style="yellow") for note in notes]
+    if findings:
+        parts += [Text(), findings_list(findings)]
     return Group(*parts)
 
 

@@ -23,6 +23,7 @@ _OWN_FAMILY = _(
     "{who} lets its own family win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches against others; "
     "other judges of the same matches do in {others_share:.0 %} [{others_low:.0p}, {others_high:.0p}] of {others_trials}."
 )
+_SHOW_GOLD = _("Add the line # uses: gold to the rubric, or the placeholder gold_answer in braces.")
 _UNREADABLE = _("{who} gave no readable verdict in {share:.0 %} of {questions} questions.")
 _LANES = _(
     "Look for models that share few prompts with the others, or for matchups that were not chosen by the lanes."
@@ -420,6 +421,31 @@ _TOURNAMENTS: Mapping[str, Template] = {
         ),
         _("Compare the ratings under each choice of what inconsistent counts, or choose a steadier judge."),
     ),
+    "gold-missing/judged": Template(
+        _(
+            "{gold:,} of {prompts:,} prompts have a gold answer. In {dimensions}, the others are judged without one."
+        ),
+        _("To leave them out, set needs: gold for the rubric."),
+    ),
+    "gold-missing/left-out": Template(
+        _("{gold:,} of {prompts:,} prompts have a gold answer. The others are left out of {dimensions}."),
+        _("Add gold answers, or remove needs: gold."),
+    ),
+    "gold-not-shown/needs": Template(
+        _("{dimension} leaves out prompts without a gold answer, but its rubric shows none to the judge."),
+        _SHOW_GOLD,
+    ),
+    "gold-not-shown/words": Template(
+        _("The rubric of {dimension} speaks of a gold answer (“{words}”), but the judge is shown none."),
+        _SHOW_GOLD,
+    ),
+    "own-reply-form": Template(
+        _(
+            "The rubric of {dimension} asks for a reply in a form of its own (“{words}”), which contradicts the one "
+            "that the judge is told."
+        ),
+        _("Delete it from the rubric: every judge is told how to reply."),
+    ),
     "prefers-lists": Template(
         _(
             "{who} lets the response with more list items win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} "
@@ -450,6 +476,17 @@ _TOURNAMENTS: Mapping[str, Template] = {
         _(
             "The cacheable prefix may be shorter than the provider's least, or calls further apart than its ttl."
         ),
+    ),
+    "prompt-cache-incomplete/cache": Template(
+        _("{judges}: the mode has prewarm, but prompt_cache is off, so nothing is cached."),
+        _("Set prompt_cache: 1h under judge, or prewarm: false in the mode."),
+    ),
+    "prompt-cache-incomplete/prewarm": Template(
+        _(
+            "{judges}: prompt_cache is on, but the mode has no prewarm: calls that run at once each write the rubric "
+            "to the cache, at a higher price."
+        ),
+        _("Set prewarm: true in the mode."),
     ),
     "refuses": Template(
         _("{who} refused {share:.0 %} of {questions} questions."),

@@ -1,10 +1,13 @@
 """``tiltyard arena``: move an arena, archive its log, and erase what a voter wrote."""
 
+import re
+
 import pytest
 
 from support.command import run
 from support.live_arenas import made_arena
 from support.rewritten_logs import allow_rewriting
+from support.shown_boards import shown_board
 from support.voted_arenas import lay_votes
 from tiltyard.arena.log import buckets
 from tiltyard.arena.maintenance import arena_moves
@@ -109,3 +112,22 @@ def test_an_archive_of_no_arena_is_refused(database, arena, tmp_path):
     assert done.code == 2
     assert "no such arena" in done.err
     assert not (tmp_path / "home").exists()
+
+
+def test_what_a_phase_changes_is_shown_before_it_is_changed(database, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", database)
+    shown_board(
+        database, votes=60, names=("org/a", "b\x1b[2J", "c"), phase=1, judged=0, excluded=False, retired=False
+    )
+    for options, code, phase in ((), 0, 1), (("3",), 1, 1), (("3", "--yes"), 0, 3), (("3",), 0, 3):
+        done = run("arena", "phase", "arena", *options)
+        assert done.code == code
+        ranks = [re.match(r" +(\d+) → (\d+) ", line) for line in done.out.splitlines()]
+        assert [int(one[1]) for one in ranks if one] == [1, 2, 3]
+        assert sorted(int(one[2]) for one in ranks if one) == [1, 2, 3]
+        assert "\x1b" not in done.out
+        with connect(database) as connection:
+            (now,) = connection.execute(
+                "SELECT detail -> 'policy' ->> 'phase' FROM events WHERE kind = 12 ORDER BY position DESC LIMIT 1"
+            ).fetchone()
+        assert int(now) == phase

@@ -78,7 +78,7 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         {"format": "csv", "source": "human", "table": "both", "snapshot": "0" * 64},
     ),
     "save_exact_battles": (("demo", "x"), {"format": "csv", "source": "human", "upto": 3, "release": "r"}),
-    "create_arena": (("demo",), {"title": "t", "settings": {}, "policy": {}}),
+    "create_arena": (("demo",), {"title": "t", "settings": {}, "policy": {}, "volatility": 0.06}),
     "change_arena": (("demo",), {"title": "t", "settings": {}}),
     "import_answers": (("demo", b"{}"), {"enable": False}),
     "models": (("demo",), {}),
@@ -90,6 +90,7 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "policy": (("demo",), {}),
     "set_policy": (("demo",), {"tolerance": 0.2}),
     "set_phase": (("demo", 3), {}),
+    "shadow_board": (("demo",), {"source": "llm-judge"}),
     "exclusions": (("demo",), {}),
     "exclude": (
         ("demo", "a bot"),

@@ -36,6 +36,7 @@ GUARDED = {
     ),
     "PATCH /api/v1/arenas/{arena}/policy": ("admin", f"{ARENA}/policy", {"json": {"prompt_floor": 3}}),
     "PUT /api/v1/arenas/{arena}/phase": ("admin", f"{ARENA}/phase", {"json": {"phase": 3}}),
+    "GET /api/v1/arenas/{arena}/shadow": ("admin", f"{ARENA}/shadow", {}),
     "GET /api/v1/arenas/{arena}/exclusions": ("admin", f"{ARENA}/exclusions", {}),
     "POST /api/v1/arenas/{arena}/exclusions": (
         "admin",

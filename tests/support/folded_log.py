@@ -80,6 +80,7 @@ def board(following: ArenaFold) -> BoardDocument:
         standing,
         following.history,
         legacy_elo=following.rater.elo,
+        volatility=following.rater.volatility,
         batch=batch_ratings(standing),
     )
     return BoardDocument.of(

@@ -7,7 +7,7 @@ from tiltyard.web.pages import page_routers
 
 #: The operator's pages of an arena that its menu leads to.
 LINKED = (
-    "", "/stage", "/models", "/answers", "/prompts", "/preview", "/policy", "/phase", "/settings", "/invitations", "/panels", "/texts", "/voters", "/crowd", "/exclusions", "/complaints",
+    "", "/stage", "/shadow", "/models", "/answers", "/prompts", "/preview", "/policy", "/phase", "/settings", "/invitations", "/panels", "/texts", "/voters", "/crowd", "/exclusions", "/complaints",
     "/remarks", "/operators", "/audit", "/exports",
 )  # fmt: skip
 #: Those that only a form leads to.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.arena_settings import ArenaSettings
     from tiltyard.settings.environment import Environment
+    from tiltyard.wire.arenas import ShadowBoard
 
 
 app = typer.Typer(
@@ -344,6 +345,44 @@ def _keys(environment: Environment) -> SecretKeys:
     from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 
     return open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
+
+
+@database_command(app, "phase")
+def phase(
+    name: Name,
+    phase: Annotated[
+        int | None, typer.Argument(min=1, max=4, help="The phase to change to; without it, nothing changes.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Change without asking.")] = False,
+) -> None:
+    """Show what the ranking policy changes about the board's order, and why; then change the phase."""
+    from tiltyard.arena.boards.shadow_boards import shadow_board
+    from tiltyard.arena.boards.snapshots import latest_snapshot
+    from tiltyard.arena.content.arenas import find_arena
+    from tiltyard.arena.log.event_log import HUMAN
+    from tiltyard.arena.operators.arena_changes import current_policy, set_policy
+
+    async def reading(pool: ConnectionPool) -> tuple[int, ShadowBoard | None]:
+        newest = await latest_snapshot(pool, (await find_arena(pool, name)).arena, HUMAN)
+        now = (await current_policy(pool, name)).phase
+        return now, None if newest is None else shadow_board(newest)
+
+    now, shadow = run_with_pool(reading)
+    typer.echo(f"Arena {name} is in phase {now}.")
+    for one in () if shadow is None else shadow.models:
+        said = one.why or "The same place."
+        typer.echo(
+            f"{one.legacy_rank or '–':>4} → {one.policy_rank or '–':<4} {escape_controls(one.model)}  {said}"
+        )
+    if shadow is not None and shadow.models:
+        typer.echo(
+            f"Ranks by legacy Elo, and by the policy, which orders phases 3 and 4: {shadow.votes:,} votes."
+        )
+    if phase is None or phase == now:
+        return
+    if yes or typer.confirm(f"Change to phase {phase}?"):
+        run_with_pool(lambda pool: set_policy(pool, name, {"phase": phase}, actor="cli"))
+        typer.echo(f"Arena {name} is in phase {phase} from the next vote.")
 
 
 @database_command(app, "move")

@@ -20,6 +20,7 @@ from tiltyard.wire.arenas import (
     PhaseRequest,
     PolicyInForce,
     PromptInfo,
+    ShadowBoard,
     Withdrawn,
     WithdrawRequest,
 )
@@ -42,9 +43,12 @@ class OperatorCalls:
         title: str | None = None,
         settings: Mapping[str, Any] | None = None,
         policy: Mapping[str, Any] | None = None,
+        volatility: float | None = None,
     ) -> Call[ArenaInfo]:
         """A new, empty arena; settings and constants of the policy that are not named have their defaults."""
-        request = CreateArenaRequest(name=name, title=title, settings=settings or {}, policy=policy or {})
+        request = CreateArenaRequest(
+            name=name, title=title, settings=settings or {}, policy=policy or {}, volatility=volatility
+        )
         read = read_value(ArenaInfo)
         return Call("POST", api_path("arenas"), read, body=body_of(request), repeatable=False)
 
@@ -119,6 +123,12 @@ class OperatorCalls:
         """How much of the ranking policy is in force, 1 to 4."""
         body = body_of(PhaseRequest(phase=cast("Literal[1, 2, 3, 4]", phase)))
         return Call("PUT", api_path("arenas", arena, "phase"), _read_policy, body=body)
+
+    @sends
+    def shadow_board(self, arena: str, *, source: SourceName = "human") -> Call[ShadowBoard]:
+        """Each model's rank by legacy Elo and under the ranking policy, and why they differ."""
+        query = {"source": source, "format": "json"}
+        return Call("GET", api_path("arenas", arena, "shadow"), read_value(ShadowBoard), query)
 
     @sends
     def exclusions(self, arena: str) -> Call[list[Exclusion]]:

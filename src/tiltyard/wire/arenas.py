@@ -52,6 +52,10 @@ class CreateArenaRequest:
     policy: Annotated[Values, Field(description="Constants of the ranking policy that differ.")] = field(
         default_factory=dict
     )
+    volatility: Annotated[
+        float | None,
+        Field(gt=0, le=1, description="With which models start in Glicko-2; it stays. Default: 0.003."),
+    ] = None
 
 
 @request
@@ -201,6 +205,41 @@ class SnapshotList:
     """A page of boards, newest first."""
 
     snapshots: Sequence[SnapshotInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowRow:
+    """A model's place by legacy Elo and under the ranking policy."""
+
+    model: str
+    legacy_rank: int | None
+    policy_rank: int | None
+    legacy_elo: float | None
+    rating: float | None
+    rd: float | None
+    volatility: float | None
+    conservative: float | None
+    bradley_terry: float | None
+    coverage: float | None
+    badge: str | None
+    why: Annotated[str, Field(description="Why the two places differ; empty if they do not.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowBoard:
+    """What the ranking policy makes of the newest board, for operators: from phase 1 on, where readers see nothing of it."""
+
+    arena: str
+    source: str
+    snapshot: Annotated[str, Field(description="The board that readers see.")]
+    position: int
+    generation: int
+    votes: int
+    phase: int
+    order: Annotated[str, Field(description="What orders the board from phase 3 on.")]
+    status: str | None
+    unordered: Annotated[bool, Field(description="Whether the votes settle no order, whatever badges say.")]
+    models: Annotated[Sequence[ShadowRow], Field(description="Ranked models, in the order of the board.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,8 @@ def test_work_that_was_never_done_is_late_and_other_arenas_judges_are_not_told(d
     assert found[1].due == datetime(2026, 11, 18, 3, 23, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(("phase", "late"), [(4, True), (3, False)])
-def test_a_report_is_late_where_one_was_due_and_none_was_made(database: str, phase: int, late: bool):
-    asyncio.run(make_arena(database, policy=Policy(phase=phase)))
+def test_a_report_is_late_where_one_was_due_and_none_was_made(database: str):
+    asyncio.run(make_arena(database, policy=Policy(phase=1)))
     now = datetime.now(UTC)
     since, until = last_whole_week(now + timedelta(days=7), "UTC")
     made = ReportInfo("", since, until, 1, until)
@@ -97,9 +96,9 @@ def test_a_report_is_late_where_one_was_due_and_none_was_made(database: str, pha
 
     assert not asyncio.run(told([], now)), "no week has ended since the arena was made"
     assert not asyncio.run(told([], until + timedelta(hours=2))), "it has a few hours"
-    assert asyncio.run(told([], until + timedelta(hours=4))) == late
+    assert asyncio.run(told([], until + timedelta(hours=4)))
     assert not asyncio.run(told([made], until + timedelta(hours=4)))
     with connect(database) as connection:
         allow_rewriting(connection)
         connection.execute("UPDATE events SET at = at + interval '8 days'")
-    assert not asyncio.run(told([], until + timedelta(hours=4))), "the policy had not come so far"
+    assert not asyncio.run(told([], until + timedelta(hours=4))), "the log had not begun"

@@ -191,12 +191,25 @@ def test_a_week_whose_votes_can_still_be_taken_back_waits(database: str):
     assert make_weekly_reports(database, NEXT_WEEK) == 1
 
 
-def test_only_the_policys_fourth_phase_has_reports_and_only_arenas_that_were_there(database: str):
-    for phase, name in ((3, "young-policy"), (4, "grown")):
-        finish(database, vote_in(database, phase=phase, name=name))
-    assert make_weekly_reports(database, VOTED + timedelta(days=1)) == 0
-    assert make_weekly_reports(database, NEXT_WEEK) == 1
-    assert [name for name, *_ in kept(database)] == ["grown"]
+def test_every_phase_has_reports_and_readers_see_those_of_the_fourth(database: str):
+    arenas = {phase: vote_in(database, phase=phase, name=f"phase-{phase}") for phase in (1, 4)}
+    for arena in arenas.values():
+        finish(database, arena)
+    assert make_weekly_reports(database, VOTED + timedelta(days=1)) == 0, "they were not there yet"
+    assert make_weekly_reports(database, NEXT_WEEK) == 2
+
+    async def reading() -> None:
+        async with await connect_async(database) as connection:
+            for phase, arena in arenas.items():
+                [listed] = await list_reports(connection, arena)
+                assert bool(await list_reports(connection, arena, first_phase=4)) is (phase == 4)
+                document = json.loads(await read_report(connection, arena, listed.report))
+                assert document["report"]["policy"]["phase"] == phase
+                if phase < 4:
+                    with pytest.raises(NotFound):
+                        await read_report(connection, arena, listed.report, first_phase=4)
+
+    asyncio.run(reading())
 
 
 def test_reports_are_listed_and_read_by_their_hash(database: str):

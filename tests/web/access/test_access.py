@@ -69,6 +69,7 @@ ROUTES = {
     "POST /api/v1/arenas/{arena}/withdrawals": "admin",
     "PATCH /api/v1/arenas/{arena}/policy": "admin",
     "PUT /api/v1/arenas/{arena}/phase": "admin",
+    "GET /api/v1/arenas/{arena}/shadow": "admin",
     "GET /api/v1/arenas/{arena}/exclusions": "admin",
     "POST /api/v1/arenas/{arena}/exclusions": "admin",
     "POST /api/v1/arenas/{arena}/exclusions/{exclusion}/restore": "admin",

@@ -198,6 +198,7 @@ def filtered_board(
         EvaluationHistory.under(method.policy),
         order=method.order,
         legacy_elo=rater.elo,
+        volatility=rater.volatility,
         batch=batch_ratings(standing, method.cross_check),
         family=method.settled_family,
     )

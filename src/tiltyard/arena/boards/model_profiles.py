@@ -255,5 +255,7 @@ def _moments(history: Sequence[BoardAppearance]) -> tuple[ConfidencePoint, ...]:
         rating, rd = once.row["rating"], once.row["rd"]
         if rating is not None and rd is not None:
             at = int(once.made_at.timestamp())
-            by_votes[once.votes] = ConfidencePoint(once.votes, at, rating, rd, once.row["conservative"])
+            by_votes[once.votes] = ConfidencePoint(
+                once.votes, at, rating, rd, once.row["conservative"], once.row.get("volatility")
+            )
     return tuple(by_votes[votes] for votes in sorted(by_votes))

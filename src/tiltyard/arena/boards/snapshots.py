@@ -44,6 +44,8 @@ class Snapshot:
     #: Canonical JSON.
     document: str
     strengths: Strengths
+    #: In phase 1, for operators only: the same board with all that the policy computes, as phase 2 would show it.
+    shadow: str | None = None
     #: Set by the database.
     made_at: datetime | None = None
 
@@ -67,6 +69,7 @@ class ModelScore(TypedDict):
     conservative: float | None
     rating: float | None
     rd: float | None
+    volatility: float | None
     bradley_terry: float | None
     legacy_elo: float | None
 
@@ -158,10 +161,11 @@ async def read_scores(
             "conservative": conservative,
             "rating": rating,
             "rd": rd,
+            "volatility": volatility,
             "bradley_terry": bradley_terry,
             "legacy_elo": legacy_elo,
         }
-        for position, votes, at, model, conservative, rating, rd, bradley_terry, legacy_elo in rows
+        for position, votes, at, model, conservative, rating, rd, volatility, bradley_terry, legacy_elo in rows
     ]
 
 
@@ -211,7 +215,7 @@ async def _find(database: Database, name: str, values: Mapping[str, object]) -> 
     row = await fetch_row(database, name, values)
     if row is None:
         return None
-    arena, source, generation, position, sha256, votes, evaluated, document, strengths, made_at = row
+    arena, source, generation, position, sha256, votes, evaluated, document, shadow, strengths, made_at = row
     return Snapshot(
         arena=arena,
         source=source,
@@ -224,6 +228,7 @@ async def _find(database: Database, name: str, values: Mapping[str, object]) -> 
         strengths=Strengths(
             *(np.array(strengths[field.name], dtype=np.float64) for field in fields(Strengths))
         ),
+        shadow=shadow,
         made_at=made_at,
     )
 

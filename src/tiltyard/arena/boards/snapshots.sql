@@ -1,15 +1,15 @@
 -- name: snapshots_add
 -- A board as it was published; nothing happens if there is one of this place already.
-INSERT INTO snapshots (arena, source, generation, position, sha256, votes, evaluated, document, strengths)
+INSERT INTO snapshots (arena, source, generation, position, sha256, votes, evaluated, document, shadow, strengths)
 VALUES (%(arena)s, %(source)s, %(generation)s, %(position)s, %(sha256)s, %(votes)s, %(evaluated)s,
-        %(document)s, %(strengths)s)
+        %(document)s, %(shadow)s, %(strengths)s)
 ON CONFLICT (arena, source, generation, position) DO UPDATE
 SET evaluated = snapshots.evaluated OR excluded.evaluated
 RETURNING sha256;
 
 -- name: snapshots_latest
 -- The newest board of a source.
-SELECT arena, source, generation, position, sha256, votes, evaluated, document, strengths, made_at
+SELECT arena, source, generation, position, sha256, votes, evaluated, document, shadow, strengths, made_at
 FROM snapshots WHERE arena = %(arena)s AND source = %(source)s
 ORDER BY generation DESC, position DESC LIMIT 1;
 
@@ -20,7 +20,7 @@ ORDER BY generation DESC, position DESC LIMIT 1;
 
 -- name: snapshots_by_hash
 -- A board of an arena by the hash of its document.
-SELECT arena, source, generation, position, sha256, votes, evaluated, document, strengths, made_at
+SELECT arena, source, generation, position, sha256, votes, evaluated, document, shadow, strengths, made_at
 FROM snapshots WHERE sha256 = %(sha256)s AND arena = %(arena)s
 ORDER BY generation DESC, position DESC LIMIT 1;
 
@@ -53,8 +53,8 @@ WITH kept AS (
             OR evaluated AND (generation, position) < (%(generation)s, %(position)s))
 )
 SELECT k.position, k.votes, d.document ->> 'at', r.value ->> 'model', (r.value ->> 'conservative')::float8,
-       (r.value ->> 'rating')::float8, (r.value ->> 'rd')::float8, (r.value ->> 'bradley_terry')::float8,
-       (r.value ->> 'legacy_elo')::float8
+       (r.value ->> 'rating')::float8, (r.value ->> 'rd')::float8, (r.value ->> 'volatility')::float8,
+       (r.value ->> 'bradley_terry')::float8, (r.value ->> 'legacy_elo')::float8
 FROM kept k
 CROSS JOIN LATERAL (SELECT k.document::jsonb AS document OFFSET 0) d
 CROSS JOIN LATERAL jsonb_array_elements(d.document -> 'rows') AS r (value)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tiltyard.core.policy.state.rating_fold import MethodValues
 
 
-#: The first phase of the policy that has weekly reports.
-FIRST_REPORTED_PHASE = 4
+#: The first phase of the policy whose weekly reports readers see. Operators see all.
+FIRST_PUBLIC_REPORT_PHASE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,20 @@ def is_reported(connection: Connection, arena: int, since: datetime, until: date
 
 
 def add_report(
-    connection: Connection, arena: int, since: datetime, until: datetime, position: int, document: bytes
+    connection: Connection,
+    arena: int,
+    span: tuple[datetime, datetime],
+    position: int,
+    phase: int,
+    document: bytes,
 ) -> bool:
     """Store a report, unless its span has one; return whether it was stored."""
     values = {
         "arena": arena,
-        "since": since,
-        "until": until,
+        "since": span[0],
+        "until": span[1],
         "position": position,
+        "phase": phase,
         "sha256": hashlib.sha256(document).digest(),
         "document": document.decode(),
     }
@@ -97,22 +103,24 @@ def add_report(
         return connection.execute(statement("reports_add"), values).rowcount == 1
 
 
-async def list_reports(database: Database, arena: int) -> list[ReportInfo]:
-    """An arena's reports, newest first."""
-    found = await fetch_rows(database, "reports_list", {"arena": arena})
+async def list_reports(database: Database, arena: int, *, first_phase: int = 1) -> list[ReportInfo]:
+    """An arena's reports of this phase and later ones, newest first."""
+    found = await fetch_rows(database, "reports_list", {"arena": arena, "first_phase": first_phase})
     return [
         ReportInfo(bytes(sha256).hex(), since, until, position, made_at)
         for since, until, position, sha256, made_at in found
     ]
 
 
-async def read_report(database: Database, arena: int, sha256: str) -> str:
-    """The document of a report, by its hash; `NotFound` if there is none."""
+async def read_report(database: Database, arena: int, sha256: str, *, first_phase: int = 1) -> str:
+    """The document of a report of this phase or a later one, by its hash; `NotFound` if there is none."""
     try:
         digest = bytes.fromhex(sha256)
     except ValueError:
         digest = b""
-    row = await fetch_row(database, "reports_read", {"arena": arena, "sha256": digest})
+    row = await fetch_row(
+        database, "reports_read", {"arena": arena, "sha256": digest, "first_phase": first_phase}
+    )
     if row is None:
         raise NotFound("no such report; see the list of reports")
     return str(row[0])

@@ -14,17 +14,18 @@ SELECT 1 FROM reports WHERE arena = %(arena)s AND since = %(since)s AND until = 
 
 -- name: reports_add
 -- A report, once for each span: of two that were made at once the first stays.
-INSERT INTO reports (arena, since, until, position, sha256, document)
-VALUES (%(arena)s, %(since)s, %(until)s, %(position)s, %(sha256)s, %(document)s)
+INSERT INTO reports (arena, since, until, position, phase, sha256, document)
+VALUES (%(arena)s, %(since)s, %(until)s, %(position)s, %(phase)s, %(sha256)s, %(document)s)
 ON CONFLICT (arena, since, until) DO NOTHING;
 
 -- name: reports_list
--- An arena's reports, the newest first.
-SELECT since, until, position, sha256, made_at FROM reports WHERE arena = %(arena)s ORDER BY until DESC, since DESC;
+-- An arena's reports from a phase on, the newest first.
+SELECT since, until, position, sha256, made_at FROM reports WHERE arena = %(arena)s AND phase >= %(first_phase)s
+ORDER BY until DESC, since DESC;
 
 -- name: reports_read
 -- One report by its hash.
-SELECT document FROM reports WHERE arena = %(arena)s AND sha256 = %(sha256)s LIMIT 1;
+SELECT document FROM reports WHERE arena = %(arena)s AND sha256 = %(sha256)s AND phase >= %(first_phase)s LIMIT 1;
 
 -- name: reports_next_at
 -- When the first event after a position happened.

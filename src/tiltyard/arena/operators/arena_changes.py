@@ -37,7 +37,7 @@ from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.arena.operators.invitations import InvitationTerms, invite
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import method_from_dict
+from tiltyard.core.policy.state.rating_fold import RaterSettings, method_from_dict
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption, Conflict, NotFound, StoreFault
 from tiltyard.foundation.field_definitions import definitions
@@ -91,8 +91,13 @@ async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: 
 
 
 async def current_policy(pool: ConnectionPool, arena: str) -> Policy:
+    return (await current_method(pool, arena))[0]
+
+
+async def current_method(pool: ConnectionPool, arena: str) -> tuple[Policy, RaterSettings]:
+    """The policy, and how votes are rated, which is decided when an arena is made."""
     async with connect_to_arena(pool, arena) as (connection, found):
-        return method_from_dict(await read_policy(connection, found.arena))[0]
+        return method_from_dict(await read_policy(connection, found.arena))
 
 
 async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any], *, actor: str) -> Policy:

@@ -8,10 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from tiltyard.arena.boards.weekly_reports import FIRST_REPORTED_PHASE, read_method
+from tiltyard.arena.boards.weekly_reports import read_method
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.buckets import fetch_rows
-from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.postgres.connections import Connection
 from tiltyard.wire.arenas import ReportInfo
 
@@ -92,8 +91,7 @@ async def report_is_late(
     _, until = last_whole_week(now - _LATE_REPORT_DURATION, arena.settings.timezone)
     if arena.created_at >= until or any(one.until >= until for one in reports):
         return False
-    method = await read_method(connection, arena.arena, until)
-    return method is not None and method_from_dict(method)[0].phase >= FIRST_REPORTED_PHASE
+    return await read_method(connection, arena.arena, until) is not None
 
 
 def last_whole_week(moment: datetime, timezone: str) -> tuple[datetime, datetime]:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from psycopg import Connection
 
 from tiltyard.arena.boards.weekly_reports import (
-    FIRST_REPORTED_PHASE,
     ReportableArena,
     add_report,
     is_final_until,
@@ -81,13 +80,11 @@ _CHUNK_ROWS = 200_000
 
 
 def report_arena(connection: Connection, arena: ReportableArena, since: datetime, until: datetime) -> bool:
-    """Report one span of one arena, if its policy has reports and the span is final."""
+    """Report one span of one arena, if it had begun and the span is final."""
     method = read_method_sync(connection, arena.arena, until)
     if method is None or not is_final_until(connection, arena, until):
         return False
     policy, settings = method_from_dict(method)
-    if policy.phase < FIRST_REPORTED_PHASE:
-        return False
     log = _ReportedLog(connection, arena, since, until)
     report = report_on_span(
         log.fold_before(policy, settings),
@@ -110,7 +107,7 @@ def report_arena(connection: Connection, arena: ReportableArena, since: datetime
         "report": report.to_dict(),
     }
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    made = add_report(connection, arena.arena, since, until, log.end, text.encode())
+    made = add_report(connection, arena.arena, (since, until), log.end, policy.phase, text.encode())
     kept = {
         "arena": arena.arena,
         "until": until,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import dataclass
+from copy import copy, deepcopy
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from psycopg import Connection
@@ -15,7 +15,7 @@ from tiltyard.arena.log.crowd_changes import OpenChange
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.rating.rater_progress import OpenAtPosition, RatedArena, read_open_at
 from tiltyard.core.board.arena_board import CrowdChange, hold_for_crowd, make_arena_board, with_first_place
-from tiltyard.core.board.cross_check import BatchHistory
+from tiltyard.core.board.cross_check import BatchHistory, BatchRatings
 from tiltyard.core.board.document import BoardDocument, BoardMethod, document_hash
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.state.standing import Standing
@@ -53,36 +53,13 @@ def make_snapshot(
     following.rank()
     standing = following.standing
     batch = (batches or BatchHistory()).ratings(standing, following.history)
+    shadow = None
     with _without_matchups(standing, opened):
-        board = make_arena_board(
-            standing,
-            following.history,
-            order=arena.settings.order,
-            legacy_elo=following.rater.elo,
-            batch=batch,
-            family=arena.settings.settled_family,
-        )
-    board = with_first_place(board, standing, following.rater, batch.method)
-    if moment.source == HUMAN:
-        names = standing.models
-        board = hold_for_crowd(
-            board, [CrowdChange(names[change.model], VOTE_GROUPS[change.group]) for change in changes]
-        )
-    document = BoardDocument.of(
-        board,
-        arena=arena.name,
-        source=SOURCES[moment.source],
-        position=moment.position,
-        generation=moment.generation,
-        at=moment.at,
-        method=BoardMethod(
-            following.policy,
-            following.settings,
-            order=arena.settings.order,
-            settled_family=arena.settings.settled_family,
-            cross_check=batch.method,
-        ),
-    )
+        document = _document(following, standing, arena, moment, batch, changes)
+        if standing.policy.phase == 1:
+            seen = copy(standing)
+            seen.policy = replace(standing.policy, phase=2)
+            shadow = _document(following, seen, arena, moment, batch, changes).to_json().decode()
     written = document.to_json()
     return Snapshot(
         arena=arena.arena,
@@ -94,6 +71,48 @@ def make_snapshot(
         evaluated=moment.evaluated,
         document=written.decode(),
         strengths=standing.strengths,
+        shadow=shadow,
+    )
+
+
+def _document(
+    following: ArenaFold,
+    standing: Standing,
+    arena: RatedArena,
+    moment: BoardMoment,
+    batch: BatchRatings,
+    changes: Sequence[OpenChange],
+) -> BoardDocument:
+    """The board of a fold, in the phase that the policy of ``standing`` names."""
+    board = make_arena_board(
+        standing,
+        following.history,
+        order=arena.settings.order,
+        legacy_elo=following.rater.elo,
+        volatility=following.rater.volatility,
+        batch=batch,
+        family=arena.settings.settled_family,
+    )
+    board = with_first_place(board, standing, following.rater, batch.method)
+    if moment.source == HUMAN:
+        names = standing.models
+        board = hold_for_crowd(
+            board, [CrowdChange(names[change.model], VOTE_GROUPS[change.group]) for change in changes]
+        )
+    return BoardDocument.of(
+        board,
+        arena=arena.name,
+        source=SOURCES[moment.source],
+        position=moment.position,
+        generation=moment.generation,
+        at=moment.at,
+        method=BoardMethod(
+            standing.policy,
+            following.settings,
+            order=arena.settings.order,
+            settled_family=arena.settings.settled_family,
+            cross_check=batch.method,
+        ),
     )
 
 

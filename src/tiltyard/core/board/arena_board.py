@@ -77,6 +77,7 @@ class ArenaRow:
     conservative: float | None = None
     rating: float | None = None
     rd: float | None = None
+    volatility: float | None = None
     coverage: ModelCoverage | None = None
     pair_coverage: float | None = None
     quality: BothBadQuality | None = None
@@ -165,6 +166,7 @@ class _Given:
     standing: Standing
     history: EvaluationHistory
     legacy_elo: Floats | None
+    volatility: Floats | None
     batch: BatchRatings | None
     #: The number of pairs of the largest roster that is planned.
     family: int | None
@@ -183,6 +185,7 @@ def make_arena_board(
     *,
     order: Order = "conservative",
     legacy_elo: Floats | None = None,
+    volatility: Floats | None = None,
     batch: BatchRatings | None = None,
     family: int | None = None,
 ) -> ArenaBoard:
@@ -192,11 +195,11 @@ def make_arena_board(
     diagnostics beside. 3 ranks by ``order`` and keeps Elo as a secondary field. 4 looks the same: the
     weekly report that it adds is scheduled by whoever runs the arena.
 
-    ``legacy_elo`` is by the codes of the standing. ``family`` is the number of pairs of the largest roster that is
+    ``legacy_elo`` and ``volatility`` are by the codes of the standing. ``family`` is the number of pairs of the largest roster that is
     planned.
     """
     settled = {} if batch is None else settled_orders(standing, batch, family=family)
-    given = _Given(standing, history, legacy_elo, batch, family, settled)
+    given = _Given(standing, history, legacy_elo, volatility, batch, family, settled)
     _check(given, order)
     shown, score = _ranking(given, order)
     ranked = _ranked(standing.enabled & ~np.isnan(score), score)
@@ -356,6 +359,7 @@ def _row_with_policy(row: ArenaRow, given: _Given, model: int, *, official: bool
         conservative=rating - 2.0 * rd,
         rating=rating,
         rd=rd,
+        volatility=None if given.volatility is None else float_or_none(given.volatility[model]),
         coverage=coverage_of(standing, model),
         pair_coverage=pair_coverage_score(standing, model),
         quality=model_quality(standing, model),

@@ -217,6 +217,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /operator/arenas/{arena}/prompts
         GET /operator/arenas/{arena}/prompts/view
         GET /operator/arenas/{arena}/preview
+        GET /operator/arenas/{arena}/shadow
         GET /operator/arenas/{arena}/crowd
         GET /operator/arenas/{arena}/exclusions
         GET /operator/arenas/{arena}/exports
@@ -224,6 +225,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /api/v1/arenas/{arena}/prompts
         GET /api/v1/arenas/{arena}/responses
         GET /api/v1/arenas/{arena}/exclusions
+        GET /api/v1/arenas/{arena}/shadow
         """,
     ),
     **_role_for_routes(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -42,7 +40,7 @@ from tiltyard.web.pages.board_view import (
 from tiltyard.web.pages.charts import ChartView, chart_view
 from tiltyard.web.pages.layout import localization_of, pages_of, render_page, send_page, theme_of
 from tiltyard.web.pages.paths import asked, board
-from tiltyard.web.routes.boards import Hash
+from tiltyard.web.routes.boards import Hash, write_csv
 
 router = APIRouter(include_in_schema=False)
 
@@ -181,6 +179,7 @@ COLUMNS: Mapping[str, type] = {
     "score": float,
     "rating": float,
     "rd": float,
+    "volatility": float,
     "bradley_terry": float,
     "low": float,
     "high": float,
@@ -197,6 +196,20 @@ COLUMNS: Mapping[str, type] = {
 }
 #: Columns that have another name than their field.
 _FIELDS = {"place": "rank", "settled_above_next": "above_next"}
+#: Columns of the ranking policy, which are not in a file of phase 1.
+_POLICY_COLUMNS = frozenset(
+    (
+        "rank_low",
+        "rank_high",
+        "tier",
+        "badge",
+        "settled_above_next",
+        "rating",
+        "rd",
+        "volatility",
+        "bradley_terry",
+    )
+) | {"low", "high", "confidence", "coverage"}
 _OF_EACH = ("place", "rank_low", "rank_high", "score", "votes")
 #: Columns of a file that compares people and judges.
 COMPARISON_COLUMNS: Mapping[str, type] = {
@@ -234,10 +247,11 @@ def download_rows(
 ) -> tuple[Mapping[str, type], list[dict[str, object]]]:
     """Columns with their types, and rows; of one board, or of two side by side."""
     if len(views) == 1:
-        return COLUMNS, [
+        shown = {name: kind for name, kind in COLUMNS.items() if views[0].seen or name not in _POLICY_COLUMNS}
+        return shown, [
             {
                 name: _state(line) if name == "state" else getattr(line, _FIELDS.get(name, name))
-                for name in COLUMNS
+                for name in shown
             }
             for line in filter_and_sort(views[0].lines, query)
         ]
@@ -261,11 +275,7 @@ def _state(line: BoardLine) -> str:
 def _written(material: BoardPageData, views: Sequence[BoardView], format: Format) -> bytes:
     columns, rows = download_rows(views, material.query)
     if format == "csv":
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue().encode()
+        return write_csv(list(columns), rows)
     if format == "json":
         return _json(material, views, list(columns), rows)
     with tempfile.TemporaryDirectory() as folder:

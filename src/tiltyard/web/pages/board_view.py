@@ -198,6 +198,7 @@ class BoardLine:
     score: float | None
     rating: float | None
     rd: float | None
+    volatility: float | None
     bradley_terry: float | None
     low: float | None
     high: float | None
@@ -255,6 +256,8 @@ class BoardView:
     """A board as a page shows it."""
 
     kind: Kind
+    #: Whether the arena's phase shows what the ranking policy computes.
+    seen: bool
     lines: tuple[BoardLine, ...]
     #: The number of rows without a search.
     total: int
@@ -340,6 +343,7 @@ def full_view(document: BoardDocument, filtered: FilteredBoard | None = None) ->
     lines = board_lines(shown)
     return BoardView(
         shown.order,
+        shown.phase > 1,
         tuple(lines),
         len(lines),
         sum(line.retired for line in lines),
@@ -429,6 +433,7 @@ def _published(row: ArenaRow, order: Kind, cross: CrossCheckRow | None, ranked: 
         score=row.score(order),
         rating=row.rating,
         rd=row.rd,
+        volatility=row.volatility,
         bradley_terry=row.bradley_terry,
         low=None if cross is None else cross.low,
         high=None if cross is None else cross.high,

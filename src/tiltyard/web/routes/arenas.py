@@ -32,6 +32,7 @@ from tiltyard.arena.operators.arena_changes import (
     withdraw,
 )
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.rating_fold import RaterSettings
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.actors import Actor
@@ -91,6 +92,7 @@ async def make_arena(body: CreateArenaRequest, request: Request, actor: Admin) -
         title=body.title,
         settings=ArenaSettings.from_dict(body.settings),
         policy=apply_policy_changes(Policy(), body.policy),
+        rater=None if body.volatility is None else RaterSettings.with_volatility(body.volatility),
         actor=actor.name,
     )
     return serialize_arena(made, budgets=True)

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tiltyard.arena.boards.filtered_boards import VoteSubset
+from tiltyard.arena.boards.shadow_boards import shadow_board
 from tiltyard.arena.boards.snapshot_cache import HashedDocument
 from tiltyard.arena.boards.snapshots import board_of, list_snapshots
-from tiltyard.arena.boards.weekly_reports import list_reports, read_report
+from tiltyard.arena.boards.weekly_reports import FIRST_PUBLIC_REPORT_PHASE, list_reports, read_report
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
+from tiltyard.errors import NotFound
 from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.route_access import (
+    CurrentActor,
     ModelName,
     ReadableArena,
+    ScopeCheck,
     Source,
     boards_of,
     send_cacheable,
     source_number,
 )
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.wire.arenas import ReportList, SnapshotList, Values
+from tiltyard.wire.arenas import ReportList, ShadowBoard, ShadowRow, SnapshotList, Values
 from tiltyard.wire.records import Plain
 
 
@@ -237,9 +246,10 @@ async def snapshot(
 
 
 @router.get("/reports", summary="Weekly reports", responses=document_problems(401, 403, 404, 503))
-async def reports(arena: ReadableArena, request: Request) -> ReportList:
-    """Weekly validity reports, newest first."""
-    return ReportList(await list_reports(registry_of(request).pool, arena.arena))
+async def reports(arena: ReadableArena, request: Request, actor: CurrentActor) -> ReportList:
+    """Weekly validity reports, newest first. Those of phases 1 to 3 are for operators."""
+    first_phase = 1 if _operates(actor, arena) else FIRST_PUBLIC_REPORT_PHASE
+    return ReportList(await list_reports(registry_of(request).pool, arena.arena, first_phase=first_phase))
 
 
 @router.get(
@@ -248,10 +258,58 @@ async def reports(arena: ReadableArena, request: Request) -> ReportList:
     summary="A weekly report",
     responses=document_problems(401, 403, 404, 422, 503) | _CACHED,
 )
-async def report(arena: ReadableArena, report: Hash, request: Request) -> Response:
+async def report(arena: ReadableArena, report: Hash, request: Request, actor: CurrentActor) -> Response:
     """A validity report; its bytes have this hash."""
-    document = await read_report(registry_of(request).pool, arena.arena, report)
+    pool = registry_of(request).pool
+    try:
+        document = await read_report(pool, arena.arena, report, first_phase=FIRST_PUBLIC_REPORT_PHASE)
+    except NotFound:
+        if not _operates(actor, arena):
+            raise
+        return _send_private((await read_report(pool, arena.arena, report)).encode(), "application/json")
     return send_cacheable(request, arena, document.encode(), report, for_ever=True)
+
+
+def _operates(actor: Actor | None, arena: Arena) -> bool:
+    return actor is not None and actor.may("admin", arena.name)
+
+
+def _send_private(data: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(
+        data, headers={"Cache-Control": "private, no-store", **(headers or {})}, media_type=media_type
+    )
+
+
+@router.get(
+    "/shadow",
+    response_model=ShadowBoard,
+    tags=["operators"],
+    summary="The shadow board",
+    responses=document_problems(401, 403, 404, 422, 503),
+    dependencies=[Depends(ScopeCheck("admin"))],
+)
+async def shadow(
+    arena: ReadableArena,
+    request: Request,
+    source: Source = "human",
+    format: Annotated[Literal["json", "csv"], Query(description="The file format.")] = "json",
+) -> ShadowBoard | Response:
+    """Each model's rank by legacy Elo and under the ranking policy, and why they differ; as CSV, its models alone."""
+    found = shadow_board(await boards_of(request).latest(arena.arena, source_number(source)))
+    if format == "json":
+        return found
+    data = write_csv([field.name for field in fields(ShadowRow)], [asdict(one) for one in found.models])
+    headers = {"Content-Disposition": f'attachment; filename="{arena.name}-shadow.csv"'}
+    return _send_private(data, "text/csv; charset=utf-8", headers)
+
+
+def write_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
+    """A CSV file; what is ``None`` is empty."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 @router.get(

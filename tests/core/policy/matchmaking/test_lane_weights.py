@@ -1,6 +1,7 @@
 """Who is drawn, how often: the weights inside each lane, and of the lanes themselves."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -181,6 +182,11 @@ class TestUncertainty:
         decisive = standing.cells.tally[:, :, :2].sum(axis=2)
         covered = (decisive >= 2).mean(axis=1)
         assert random_lanes.uncertain_anchors(whole(standing)) == pytest.approx(np.array(se) * (2 - covered))
+        standing.under(replace(standing.policy, uncertainty="rd"))
+        standing.strengths.rd[:] = se[::-1]
+        assert random_lanes.uncertain_anchors(whole(standing)) == pytest.approx(
+            np.array(se[::-1]) * (2 - covered)
+        )
 
     def test_the_opponent_is_the_one_that_tells_most(self):
         standing = ranked(arena(4, 3), [1500, 1490, 1200, 1470])

@@ -151,13 +151,14 @@ def draw_uncertainty(field: EligiblePairs, rng: np.random.Generator) -> DrawnPai
 
 
 def uncertain_anchors(field: EligiblePairs) -> Floats:
-    """Standard error of online Bradley–Terry, up to doubled for prompts that are not covered.
+    """Standard error of online Bradley–Terry or, if the policy says so, RD; up to doubled for prompts not covered.
 
     Glicko-2's RDs become nearly equal over time, so they could not distinguish models.
     """
     standing = field.standing
     covered = np.nan_to_num(standing.cells.coverage())
-    return np.asarray(np.where(field.free, standing.strengths.se * (2.0 - covered), 0.0))
+    uncertainty = standing.strengths.rd if standing.policy.uncertainty == "rd" else standing.strengths.se
+    return np.asarray(np.where(field.free, uncertainty * (2.0 - covered), 0.0))
 
 
 def informative_opponents(field: EligiblePairs, anchor: int) -> Floats:

@@ -20,6 +20,8 @@ from tiltyard.foundation.field_definitions import (
 #: ``strict``: exposures of every lane stay within tolerance. ``scoped``: those of the contender
 #: lane are counted separately, which larger arenas need so that their best models meet often.
 Fairness = Literal["strict", "scoped"]
+#: By what the uncertainty lane weighs its anchors.
+Uncertainty = Literal["standard-error", "rd"]
 
 
 class Phase(NamedTuple):
@@ -34,8 +36,9 @@ PHASES = (
     Phase(
         1,
         "Shadow",
-        "Version 1 matchmaking, and the board is ordered by legacy Elo. The ranking policy is computed but not shown: no "
-        "badges, no status, no lanes.",
+        "Version 1 matchmaking, and the board is ordered by legacy Elo. The ranking policy is computed, but only "
+        "operators see it, as the shadow board: readers see no badges, no status, no lanes. A validity report is made every "
+        "week, for operators.",
     ),
     Phase(
         2,
@@ -49,7 +52,7 @@ PHASES = (
         "The board is ordered by conservative score (or by Bradley–Terry, if the settings say so). Legacy Elo stays as a "
         "secondary figure. The status may become official.",
     ),
-    Phase(4, "Governance", "As in phase 3, and a validity report is generated and stored every week."),
+    Phase(4, "Governance", "As in phase 3, and readers see the weekly validity reports."),
 )
 
 #: What every reader of JSON can represent.
@@ -95,6 +98,12 @@ class Policy:
     )
     fairness: Fairness = defined(
         "strict", "strict: all lanes within tolerance; scoped: all but the contender lane"
+    )
+    uncertainty: Uncertainty = defined(
+        "standard-error",
+        "by what the uncertainty lane weighs its anchors: standard-error, that of online Bradley–Terry; or rd, which is "
+        "nearly equal among models of many votes and then distinguishes none",
+        label="Uncertainty of a model",
     )
     tolerance: float = defined(
         0.12,
@@ -301,11 +310,14 @@ class Policy:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The constants by name. Free prompts are named only where prompts are free: all that was stored before has none."""
-        named = asdict(self)
-        if not self.free_prompts:
-            del named["free_prompts"]
-        return named
+        """The constants by name. Later ones are named only where they differ: all that was stored before has none."""
+        later = ("free_prompts", "uncertainty")
+        defaults = definitions(Policy)
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in later or value != defaults[name].default
+        }
 
     def repeats_of(self, prompts: int) -> int:
         """How often one prompt may occur among a pair's last meetings, if it has this many prompts."""

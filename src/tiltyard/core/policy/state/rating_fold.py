@@ -22,6 +22,7 @@ from tiltyard.core.ratings.kernels.exponential import exp
 from tiltyard.core.ratings.kernels.glicko2 import GLICKO_POINTS, Glicko2State, fold_votes
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
 from tiltyard.core.ratings.portable_functions import LN_10
+from tiltyard.core.ratings.scoring import require_number
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Bools, Floats
 
@@ -36,6 +37,14 @@ class RaterSettings:
     online: OnlineBradleyTerry = field(default_factory=OnlineBradleyTerry)
     elo_start: float = 1500.0
     elo_k: float = 16.0
+
+    @classmethod
+    def with_volatility(cls, volatility: Any) -> RaterSettings:
+        """The defaults, but for the volatility with which models start."""
+        require_number(
+            "volatility", volatility, lambda value: 0.0 < value <= 1.0, "a number above 0, at most 1"
+        )
+        return cls(glicko2=Glicko2(kernel="plain", initial_volatility=volatility))
 
     def __post_init__(self) -> None:
         if self.glicko2.kernel != "plain":
@@ -93,6 +102,11 @@ class Rater:
     def elo(self) -> Floats:
         """Legacy Elo, in points."""
         return np.array(self._elo)
+
+    @property
+    def volatility(self) -> Floats:
+        """That of Glicko-2."""
+        return self.glicko2(()).volatility
 
     def glicko2(self, models: tuple[str, ...]) -> Glicko2State:
         """The state of Glicko-2, with model names."""

@@ -48,6 +48,8 @@ class ConfidencePoint:
     rating: float
     rd: float
     conservative: float
+    #: ``None`` on boards of versions that did not say it.
+    volatility: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from fastapi import Form
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.boards.snapshots import board_of
-from tiltyard.arena.boards.weekly_reports import FIRST_REPORTED_PHASE
 from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import current_policy
@@ -20,9 +19,10 @@ from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import PHASES
+from tiltyard.core.policy.state.rating_fold import RaterSettings
 from tiltyard.core.policy.validity.serving_fairness import ServingFairness
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.foundation.field_definitions import definitions
+from tiltyard.foundation.field_definitions import definitions, finite_number
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_view import digits_to_show
@@ -36,7 +36,14 @@ from tiltyard.web.pages.operator.operator_access import (
 
 router = operator_router()
 
-_FORM = {"name": "", "title": "", "visibility": "open", "entry": "open", "timezone": "UTC"}
+_FORM = {
+    "name": "",
+    "title": "",
+    "visibility": "open",
+    "entry": "open",
+    "timezone": "UTC",
+    "volatility": "0.003",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +80,22 @@ async def make_arena(
     visibility: Annotated[str, Form()] = "open",
     entry: Annotated[str, Form()] = "open",
     timezone: Annotated[str, Form()] = "UTC",
+    volatility: Annotated[str, Form()] = _FORM["volatility"],
 ) -> Response:
     """Create an empty arena, a draft, and show its page."""
     chosen = {"visibility": visibility, "entry": entry, "timezone": timezone.strip()}
-    given = {"name": name, "title": title, **chosen}
+    given = {"name": name, "title": title, "volatility": volatility, **chosen}
     try:
+        started = finite_number(volatility)
+        rater = RaterSettings.with_volatility(volatility if started is None else started)
         settings = ArenaSettings.from_dict({**chosen, "stage": "draft"})
         made = await create_arena(
-            visit.pool, name.strip(), title=title.strip() or None, settings=settings, actor=visit.actor.name
+            visit.pool,
+            name.strip(),
+            title=title.strip() or None,
+            settings=settings,
+            rater=rater,
+            actor=visit.actor.name,
         )
     except (InputError, Conflict) as error:
         status = 409 if isinstance(error, Conflict) else 422
@@ -160,7 +175,6 @@ async def overview(visit: OnArena) -> HTMLResponse:
         lag=known.lag,
         waiting=known.waiting,
         reported_at=known.reports[0].made_at if known.reports else None,
-        reports_from=FIRST_REPORTED_PHASE,
         late=known.late,
         jobs=known.jobs,
         checklist=await read_checklist(visit.pool, visit.arena)

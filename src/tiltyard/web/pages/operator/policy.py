@@ -8,12 +8,21 @@ from typing import Any
 
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.operators.arena_changes import apply_policy_changes, current_policy, set_policy
+from tiltyard.arena.boards.shadow_boards import shadow_board
+from tiltyard.arena.log.event_log import HUMAN
+from tiltyard.arena.operators.arena_changes import (
+    apply_policy_changes,
+    current_method,
+    current_policy,
+    set_policy,
+)
 from tiltyard.core.policy.state.policy import PHASES, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.errors import BadOption
+from tiltyard.errors import BadOption, NotFound
 from tiltyard.foundation.field_definitions import FieldDefinition, definitions, whole_number
+from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
+from tiltyard.wire.arenas import ShadowBoard
 
 router = operator_router("/arenas/{arena}")
 
@@ -24,8 +33,8 @@ Input = tuple[str, str, str]
 @router.get("/policy", response_class=HTMLResponse)
 async def policy_page(visit: OnArena) -> HTMLResponse:
     """All constants, with their meanings."""
-    policy = await current_policy(visit.pool, visit.arena.name)
-    return _form(visit, policy, {})
+    policy, settings = await current_method(visit.pool, visit.arena.name)
+    return _form(visit, policy, {}, volatility=settings.glicko2.initial_volatility)
 
 
 @router.get("/policy/review", response_class=HTMLResponse)
@@ -69,7 +78,8 @@ async def phase_confirm(visit: OnArena, phase: int) -> HTMLResponse:
     """Confirm a change of phase."""
     policy = await current_policy(visit.pool, visit.arena.name)
     apply_policy_changes(policy, {"phase": phase})
-    return visit.page("phase_confirm.html", "phase", now=PHASES[policy.phase - 1], then=PHASES[phase - 1])
+    now, then = PHASES[policy.phase - 1], PHASES[phase - 1]
+    return visit.page("phase_confirm.html", "phase", now=now, then=then, shadow=await _shadow(visit))
 
 
 @router.post("/phase")
@@ -81,6 +91,21 @@ async def phase_form(visit: OnArena) -> Response:
     changed = {"phase": given[:100] if number is None else number}
     after = await set_policy(visit.pool, visit.arena.name, changed, actor=visit.actor.name)
     return visit.done("unchanged" if after == before else "phase", "phase")
+
+
+@router.get("/shadow", response_class=HTMLResponse)
+async def shadow_page(visit: OnArena) -> HTMLResponse:
+    """Each model's rank by legacy Elo and under the policy, and why they differ."""
+    policy = await current_policy(visit.pool, visit.arena.name)
+    return visit.page("shadow.html", "shadow", phase=policy.phase, shadow=await _shadow(visit))
+
+
+async def _shadow(visit: ArenaVisit) -> ShadowBoard | None:
+    """That of people's votes, if there is a board."""
+    try:
+        return shadow_board(await boards_of(visit.request).latest(visit.arena.arena, HUMAN))
+    except NotFound:
+        return None
 
 
 def constants(

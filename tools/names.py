@@ -147,7 +147,7 @@ NOT_QUANTITIES = {
     "src/tiltyard/core/judging/diagnostics/judge_diagnostics.py": {"NO_FAMILY"},
     "src/tiltyard/judges/live_calls.py": {"PREWARM"},
     "src/tiltyard/runs/battle_rating.py": {"K_SWEEP"},
-    "src/tiltyard/runs/tournament_files.py": {"ZIP_EPOCH"},
+    "src/tiltyard/runs/manifest.py": {"ZIP_EPOCH"},
     "src/tiltyard/arena/log/event_log.py": {"HUMAN", "JUDGE"},
     "src/tiltyard/arena/accounts.py": {"_FIRST_RANDOM_SESSION"},
 }

@@ -355,7 +355,7 @@ def test_hostile_text_stays_text(tmp_path_factory, monkeypatch, opened):
 @pytest.mark.slow
 def test_ten_thousand_verdicts_stay_light(tmp_path_factory, opened):
     models = tuple(f"model-{k}" for k in range(5))
-    run = made_run(prompts=250, models=models, n_bootstraps=0, n_perms=0, k_sweep=())
+    run = made_run(prompts=250, models=models, n_bootstraps=0, n_perms=1, k_sweep=())
     folder = written(tmp_path_factory.mktemp("many"), run)
     visit = opened(folder, "#said?show=flips", size=(1920, 1080))
     page = visit.page

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
-from tiltyard.runs.tournament_files import PAIR_COLUMNS, expected_files
+from tiltyard.runs.judgments import PAIR_COLUMNS
+from tiltyard.runs.tournament_files import expected_files
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "artifacts.md"
@@ -47,7 +48,10 @@ def test_every_field_of_a_document_is_described(name, original, documented):
     assert missing == set()
 
 
-@pytest.mark.parametrize("name", ["matches/matches.jsonl", "verdicts/factuality.jsonl", "battles.jsonl"])
+@pytest.mark.parametrize(
+    "name",
+    ["matches/matches.jsonl", "questions/factuality.jsonl", "verdicts/factuality.jsonl", "battles.jsonl"],
+)
 def test_every_field_of_a_row_is_described(name, original, documented):
     (first, *_) = (original / name).read_text().splitlines()
     battles = PAGE.with_name("battles.md").read_text(encoding="utf-8")

@@ -89,7 +89,7 @@ def test_a_document_has_everything(folder, judged):
 
 
 def test_lines_say_who_stood_where(folder, judged):
-    verdicts = (folder / "verdicts" / "factuality.jsonl").read_text().splitlines()
+    verdicts = (folder / "questions" / "factuality.jsonl").read_text().splitlines()
     sentences = set()
     for match in read_matches(folder, MatchFilter(dimension="factuality")):
         text = "\n".join(match_lines(match, 1))

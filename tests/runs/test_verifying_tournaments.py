@@ -24,7 +24,8 @@ from tiltyard.settings.yaml_file import write_yaml
 
 FILES = [
     *("config.yaml", "answers.jsonl", "rubrics/factuality.txt", "matches/matches.jsonl"),
-    *("verdicts/calibration.jsonl", "attempts.parquet", "costs.json", "battles.jsonl", "battles.parquet"),
+    *("questions/calibration.jsonl", "verdicts/factuality.jsonl", "attempts.parquet", "costs.json"),
+    *("battles.jsonl", "battles.parquet"),
     *("elo_results.json", "elo_per_perm.npz", "dimension_ratings.json", "bootstrap_ratings.parquet"),
     *("pairwise_winrates.csv", "diagnostics.json", "report.html", "report_data/index-0000.js"),
     *("report_data/texts-0000.js", "report_data/verdicts-0001.js", "manifest.json", "manifest.sha256"),
@@ -92,8 +93,8 @@ def test_a_manifest_that_reaches_outside_is_refused(name, run):
 
 def test_damaged_verdicts_are_not_computed_with(run, monkeypatch):
     monkeypatch.setattr(tournament_verification, "_recomputed", lambda *_: pytest.fail("was called"))
-    (run / "verdicts/factuality.jsonl").write_bytes(b"{}")
-    assert [text.partition(":")[0] for text in failed(verify_run(run))] == ["verdicts/factuality.jsonl"]
+    (run / "questions/factuality.jsonl").write_bytes(b"{}")
+    assert [text.partition(":")[0] for text in failed(verify_run(run))] == ["questions/factuality.jsonl"]
 
 
 def test_a_damaged_result_does_not_hide_that_the_rest_is_right(run):
@@ -121,7 +122,7 @@ def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
 def test_questions_that_were_never_written_are_missed_in_their_file(forge, run):
     forge(run)
     (first, *rest) = failed(verify_run(run))
-    assert re.match(r"verdicts/\w+\.jsonl: .* question \w{32} ", first)
+    assert re.match(r"questions/\w+\.jsonl: .* question \w{32} ", first)
     assert all("read further" in text for text in rest)
 
 
@@ -130,7 +131,7 @@ def test_questions_that_were_never_written_are_missed_in_their_file(forge, run):
 def test_a_configuration_that_the_run_did_not_use_is_noticed(forge, run):
     forge(run)
     rehash(run)
-    places = {"configuration", "verdicts/factuality.jsonl", "after matches/matches.jsonl"}
+    places = {"configuration", "questions/factuality.jsonl", "after matches/matches.jsonl"}
     assert places & {text.partition(":")[0] for text in failed(verify_run(run))}
 
 
@@ -145,12 +146,12 @@ def test_planted_questions_are_not_compared_where_the_configuration_does_not_say
 def test_where_planted_questions_may_be_any_each_still_stands_once_and_last(tmp_path):
     whole = made_run(prompts=3)
     folder = written(tmp_path, replace(whole, config={}))
-    path = folder / "verdicts/factuality.jsonl"
+    path = folder / "questions/factuality.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     for forged in ([*lines, lines[-1]], [*lines, lines[0]], [lines[-1], *lines[:-1]], lines[2:]):
         path.write_bytes(b"".join(forged))
         rehash(folder)
-        assert failed(verify_run(folder))[0].startswith("verdicts/factuality.jsonl: ")
+        assert failed(verify_run(folder))[0].startswith("questions/factuality.jsonl: ")
 
 
 @pytest.mark.slow(but_every=4)
@@ -215,7 +216,7 @@ def test_the_last_bits_may_differ(run, monkeypatch):
             rated["rating"] += 1e-9
 
     edit("dimension_ratings.json", drifted)(run)
-    trace(lambda arrays: arrays.update(overall__data=arrays["overall__data"] + 1e-9))(run)
+    trace(lambda arrays: arrays.update(factuality__data=arrays["factuality__data"] + 1e-9))(run)
     rehash(run)
     result = verify_run(run)
     assert (result.passed, result.exact) == (True, False)
@@ -289,5 +290,5 @@ def test_the_manifest_says_which_kind_of_folder_it_is(original, tmp_path):
 
 def test_verdicts_with_half_of_a_pair_of_surrogates_are_kept(tmp_path):
     run = written(tmp_path, made_run(prompts=8))
-    assert b"\\ud800" in (run / "verdicts/factuality.jsonl").read_bytes()
+    assert b"\\ud800" in (run / "questions/factuality.jsonl").read_bytes()
     assert verify_run(run).exact

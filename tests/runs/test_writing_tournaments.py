@@ -119,7 +119,6 @@ def test_only_one_section_of_the_report_depends_on_attempts(tmp_path):
         {"checks": 0, "price": None},
         {"n_bootstraps": 0},
         {"n_perms": 1, "k_sweep": ()},
-        {"n_perms": 0},
         {"overall": {"factuality": 2.0, "calibration": 0.0}},
         {"prompts": 0},
         {"models": ("only-one",)},
@@ -145,7 +144,7 @@ def test_a_run_without_a_single_verdict_is_written_and_verified(tmp_path):
     assert failed(verify_run(run)) == []
     assert (run / "battles.jsonl").read_bytes() == b""
     assert document(run, "diagnostics.json")["matches"]["factuality"]["incomplete"] == 24
-    assert document(run, "elo_results.json")["primary"] == {}
+    assert document(run, "elo_results.json")["primary"] == {"factuality": {}, "calibration": {}}
 
 
 def test_configuration_answers_and_attempts_stand_beside_the_results(original):
@@ -237,7 +236,7 @@ def test_a_draft_says_that_the_run_goes_on(tmp_path):
     run = made_run(prompts=3, finished_at=None)
     out = tmp_path / "run"
     write_draft_manifest(out, run)
-    write_matches(out, run.matches)
+    write_matches(out, run)
     manifest = document(out, "manifest.json")
     assert (manifest["finished_at"], manifest["files"]) == (None, {})
     assert [text.partition(":")[0] for text in failed(verify_run(out))] == ["finished"]
@@ -270,7 +269,7 @@ def test_the_manifest_is_finished_only_when_all_is_written(tmp_path):
         ({"judge_models": ()}, "1 judges"),
         ({"rubrics": {}}, "no rubrics"),
         ({"n_bootstraps": 1}, "n_bootstraps"),
-        ({"n_perms": -1}, "n_perms"),
+        ({"n_perms": 0}, "n_perms"),
         ({"k_sweep": (0.0,)}, "sweep"),
         ({"dimensions": ("overall", "tone"), "overall": {"tone": 1.0}}, "rename"),
     ],

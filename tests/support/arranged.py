@@ -116,7 +116,7 @@ class Arranged:
 
     def verdicts(self, out: str = "out") -> list[dict[str, Any]]:
         """Every question of a run with what became of it."""
-        files = sorted((self.folder / out / "verdicts").iterdir())
+        files = sorted((self.folder / out / "questions").iterdir())
         return [row for path in files for row in read_lines(path)]
 
     def questions(self, *options: object, home: str = "home") -> list[dict[str, Any]]:

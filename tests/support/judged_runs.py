@@ -150,7 +150,8 @@ def attempts_of(
 
 def made_run(
     *,
-    prompts: int = 12,
+    prompts: int | Sequence[Prompt] = 12,
+    answers: Sequence[Answer] | None = None,
     models: Sequence[str] = tuple(STRENGTH),
     dimensions: Sequence[str] = ("factuality", "calibration"),
     judges: Sequence[str] = (JUDGE,),
@@ -161,8 +162,10 @@ def made_run(
     **changes: Any,
 ) -> JudgedRun:
     """A whole run; ``missing`` lists responses (model, prompt_id) that nobody gave."""
-    bank = prompts_of(prompts)
-    answers = [one for one in answers_of(bank, models) if (one.model, one.prompt_id) not in missing]
+    bank = prompts_of(prompts) if isinstance(prompts, int) else prompts
+    answers = [
+        one for one in answers or answers_of(bank, models) if (one.model, one.prompt_id) not in missing
+    ]
     has = {(one.model, one.prompt_id) for one in answers}
     matches = all_pairs(bank, models, dimensions, has, changes.get("limit_pairs"), changes.get("evaluated"))
     matches = sample_pairs(matches, changes.get("sample_pairs"), 0)
@@ -185,7 +188,7 @@ def made_run(
         judge_families={judges[0]: "acme"},
         entrants=tuple(models),
         families={models[0]: "acme"},
-        bank_size=prompts + 3,
+        bank_size=len(bank) + 3,
         pilot_seed=0,
         prompts=bank,
         answers=answers,

@@ -90,7 +90,7 @@ def both(*forges):
 
 
 def verdicts(run):
-    return [json.loads(line) for line in (run / "verdicts/factuality.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (run / "questions/factuality.jsonl").read_text().splitlines()]
 
 
 def opinion(change):
@@ -98,7 +98,7 @@ def opinion(change):
 
     def forge(run):
         place = next(k for k, one in enumerate(verdicts(run)) if one["state"] == "ok")
-        row("verdicts/factuality.jsonl", place, change)(run)
+        row("questions/factuality.jsonl", place, change)(run)
 
     return forge
 
@@ -121,7 +121,7 @@ def decided(run):
     for k, step in ((pairs[0], "B>>A"), (pairs[0] + 1, "A>>B")):
         for place in (k, k + 2):
             if found[place]["state"] == "ok" and found[place]["match_id"] == found[k]["match_id"]:
-                row("verdicts/factuality.jsonl", place, lambda one, step=step: _say(one, step))(run)
+                row("questions/factuality.jsonl", place, lambda one, step=step: _say(one, step))(run)
 
 
 def _say(one, step):
@@ -135,7 +135,7 @@ def stranger(run):
     judged = JudgedQuestion(
         question, None, QuestionState.EXPIRED, None, None, None, VerdictForm.SCHEMA, "0" * 64, 0
     )
-    with (run / "verdicts/factuality.jsonl").open("ab") as file:
+    with (run / "questions/factuality.jsonl").open("ab") as file:
         file.write(json_line(judged.to_dict()))
 
 
@@ -220,7 +220,10 @@ FORGERIES = {
     "an answer of a stranger": row("answers.jsonl", 0, lambda one: one.update(model="stranger")),
     "a match left out": rows("matches/matches.jsonl", lambda lines: lines[:-1]),
     "the order of matches": rows("matches/matches.jsonl", swapped),
-    "the name of a match": row("matches/matches.jsonl", 0, lambda one: one.update(match_id="0" * 32)),
+    "the text of a match": row("matches/matches.jsonl", 0, lambda one: one.update(response_a="Better.")),
+    "the winner of a judgment": row("verdicts/factuality.jsonl", 0, lambda one: one.update(winner="nobody")),
+    "a judgment left out": rows("verdicts/factuality.jsonl", lambda lines: lines[:-1]),
+    "a judgment too many": rows("verdicts/factuality.jsonl", lambda lines: [*lines, lines[-1]]),
     "a match too many": rows("matches/matches.jsonl", lambda lines: [*lines, lines[0]]),
     # what was said
     "a verdict": opinion(turned),
@@ -228,7 +231,7 @@ FORGERIES = {
     "both orders and their replies": decided,
     "the reasoning": opinion(lambda one: one.update(reasoning="Bribed.")),
     "a refusal made a tie": lambda run: row(
-        "verdicts/factuality.jsonl",
+        "questions/factuality.jsonl",
         next(k for k, one in enumerate(verdicts(run)) if one["state"] == "refused"),
         lambda one: one.update(state="ok", verdict="A=B", both_bad=False, reasoning=""),
     )(run),
@@ -242,15 +245,15 @@ FORGERIES = {
     "who was shown first": opinion(lambda one: one.update(first=one["second"], second=one["first"])),
     "a judge that nobody asked": opinion(lambda one: one.update(judge_model="stranger")),
     "a field of a verdict": opinion(lambda one: one.update(note="fine")),
-    "a verdict left out": rows("verdicts/factuality.jsonl", lambda lines: lines[4:]),
-    "a verdict twice": rows("verdicts/factuality.jsonl", lambda lines: [lines[0], *lines]),
-    "a canary twice": rows("verdicts/factuality.jsonl", lambda lines: [*lines, lines[-1]]),
-    "a canary left out": rows("verdicts/factuality.jsonl", lambda lines: lines[:-1]),
-    "the order of verdicts": rows("verdicts/factuality.jsonl", swapped),
-    "a canary among the verdicts": rows("verdicts/factuality.jsonl", lambda lines: [lines[-1], *lines[:-1]]),
+    "a verdict left out": rows("questions/factuality.jsonl", lambda lines: lines[4:]),
+    "a verdict twice": rows("questions/factuality.jsonl", lambda lines: [lines[0], *lines]),
+    "a canary twice": rows("questions/factuality.jsonl", lambda lines: [*lines, lines[-1]]),
+    "a canary left out": rows("questions/factuality.jsonl", lambda lines: lines[:-1]),
+    "the order of verdicts": rows("questions/factuality.jsonl", swapped),
+    "a canary among the verdicts": rows("questions/factuality.jsonl", lambda lines: [lines[-1], *lines[:-1]]),
     "a question about a stranger": stranger,
     "a verdict of another dimension": both(
-        lambda run: shutil.copy(run / "verdicts/calibration.jsonl", run / "verdicts/factuality.jsonl")
+        lambda run: shutil.copy(run / "questions/calibration.jsonl", run / "questions/factuality.jsonl")
     ),
     # battles
     "a winner": battle(lambda one: one.update(winner="model_b" if one["winner"] == "model_a" else "model_a", pref=0.5)),
@@ -299,12 +302,12 @@ FORGERIES = {
     "a choice": edit("dimension_ratings.json", lambda document: document["choices"]["overall"][1]["ratings"][0].update(rating=1.0)),
     "the stated weights": edit("dimension_ratings.json", lambda document: document["overall_weights"].update(factuality=1.0)),
     "a mean": edit("elo_results.json", lambda document: document["primary"]["factuality"]["ash"].update(mean=1900.0)),
-    "an order noise": edit("elo_results.json", lambda document: document["primary"]["overall"]["ash"].update(sem=0.0)),
+    "an order noise": edit("elo_results.json", lambda document: document["primary"]["factuality"]["ash"].update(sem=9.0)),
     "decisive matches": edit("elo_results.json", lambda document: document["n_decisive_matches"].update(factuality=999)),
-    "a K": edit("elo_results.json", lambda document: document["k_sensitivity"]["calibration"].pop("8")),
+    "a K": edit("elo_results.json", lambda document: document["k_sensitivity"]["calibration"].pop("8.0")),
     "a trace": trace(nudged),
     "a trace with pickles": trace(pickled),
-    "a trace left out": trace(lambda arrays: arrays.pop("overall__data")),
+    "a trace left out": trace(lambda arrays: arrays.pop("calibration__data")),
     "no archive": lambda run: (run / "elo_per_perm.npz").write_bytes(b"PK"),
     "a replicate": replicate,
     "a pair's count": text("pairwise_winrates.csv", "factuality,<b>dill,ash,0,", "factuality,<b>dill,ash,9,"),
@@ -331,8 +334,8 @@ FORGERIES = {
     "the configuration": edit("manifest.json", lambda document: document["config"].update(note="n")),
     "the permutations": manifest(n_perms=5),
     "the shuffle seed": manifest(shuffle_seed=5),
-    "Elo's K": parameter("elo", k=17.0),
-    "Elo's lean": parameter("elo", lean=1.0),
+    "Elo's K": manifest(default_k=17.0),
+    "Elo's start": manifest(initial_rating=1500.0),
     "Bradley–Terry's lean": parameter("bradley_terry", lean=1.0),
     "Bradley–Terry's inconsistent": parameter("bradley_terry", inconsistent=0.1),
     "the level of intervals": parameter("bradley_terry", level=0.5),
@@ -357,9 +360,9 @@ UNUSABLE = {
     "no such field": manifest(approved_by="us"),
     "a dimension outside": edit("manifest.json", lambda document: document["rubrics"].update({"../x": {"version": "v1", "sha256": ""}})),
     "a level beyond all": parameter("bradley_terry", level=7),
-    "no such parameter": parameter("elo", charm=1),
-    "text for a number": parameter("elo", k="much"),
-    "a seed below zero": both(parameter("elo", seed=-1), manifest(shuffle_seed=-1)),
+    "no such parameter": parameter("bradley_terry", charm=1),
+    "text for a number": manifest(default_k="much"),
+    "a seed below zero": manifest(shuffle_seed=-1),
     "no judges": manifest(judges=[], judge_models=[]),
     "an impossible number of replicates": manifest(n_bootstraps=10**15),
     "an entrant twice": manifest(entrants=["ash", "ash", "birch", "cedar", "<b>dill"]),
@@ -369,8 +372,8 @@ UNUSABLE = {
     "no object": lambda run: (run / "manifest.json").write_text("[]"),
     "no JSON": lambda run: (run / "manifest.json").write_text("{"),
     "deep": lambda run: (run / "manifest.json").write_text("[" * 10_000),
-    "deep verdicts": lambda run: (run / "verdicts/factuality.jsonl").write_text("[" * 100_000),
-    "verdicts that are lists": lambda run: (run / "verdicts/factuality.jsonl").write_text("[]\n"),
+    "deep verdicts": lambda run: (run / "questions/factuality.jsonl").write_text("[" * 100_000),
+    "verdicts that are lists": lambda run: (run / "questions/factuality.jsonl").write_text("[]\n"),
     "answers that are none": lambda run: (run / "answers.jsonl").write_text("{}\n"),
     "a rubric that is no text": lambda run: (run / "rubrics/factuality.txt").write_bytes(b"\xff"),
     "a configuration that is no text": lambda run: (run / "config.yaml").write_bytes(b"\xff"),

@@ -57,7 +57,7 @@ def judged(folder: Path, url: str, form: str):
     done = arranged.run("run", arranged.config, "--mode", "headline", "--output-dir", "out", check=False)
     assert done.returncode in (0, 3), done.stderr
     arranged.run("verify", "out")
-    rows = [row for path in sorted((folder / "out" / "verdicts").iterdir()) for row in read_lines(path)]
+    rows = [row for path in sorted((folder / "out" / "questions").iterdir()) for row in read_lines(path)]
     assert len(rows) == 2 * len(INJECTIONS)
     [finding] = [
         one for one in arranged.document("diagnostics.json")["findings"] if one["name"] == "steering-answers"

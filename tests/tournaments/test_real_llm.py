@@ -34,7 +34,7 @@ def judge_all(arranged):
 def check_run(arranged, models, prompts, dimensions):
     """Every question has its row and its state; what is settled is a battle; the folder verifies."""
     out = arranged.folder / "out"
-    rows = [row for path in sorted((out / "verdicts").iterdir()) for row in read_lines(path)]
+    rows = [row for path in sorted((out / "questions").iterdir()) for row in read_lines(path)]
     pairs = models * (models - 1) // 2
     asked = Counter(row["purpose"] for row in rows)
     assert asked["match"] == pairs * prompts * dimensions * 2

@@ -209,7 +209,7 @@ def match_lines(match: ReadMatch, number: int, judge: str | None = None) -> Iter
         yield from _text(f"{label} ({len(text):,} characters)", text, "answers.jsonl")
     for k, one in enumerate(group.judged):
         if judge in (None, one.question.judge):
-            yield from _said(one, f"verdicts/{group.dimension}.jsonl, line {match.line + k}")
+            yield from _said(one, f"questions/{group.dimension}.jsonl, line {match.line + k}")
 
 
 def _context(owner: str, texts: Sequence[ContextText]) -> Iterator[str]:

@@ -38,6 +38,27 @@ class ChoiceDocument(TypedDict):
     ratings: list[ChoiceRating]
 
 
+class EloEntry(TypedDict):
+    """An entrant in `elo_results.json`."""
+
+    entrant_id: str
+    mean: float
+    sem: float | None
+    ci95_low: float | None
+    ci95_high: float | None
+
+
+class EloDocument(TypedDict):
+    """`elo_results.json`: by dimension, entrants by name; in the sweep also by K."""
+
+    default_k: float
+    primary: dict[str, dict[str, EloEntry]]
+    k_sensitivity: dict[str, dict[str, dict[str, EloEntry]]]
+    n_decisive_matches: dict[str, int]
+    schema: int
+    note: str
+
+
 class JudgeAgreement(AgreementDocument):
     """Agreement with people of one judge in one dimension."""
 

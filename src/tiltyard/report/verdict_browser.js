@@ -277,7 +277,7 @@
   const reply = (told, row, sides) => {
     const [, , state_, step, bothBad, words, length, line, problem] = told;
     const [first, second] = sides;
-    const where = `verdicts/${data.dimensions[row.dimension]}.jsonl, line ${line}`;
+    const where = `questions/${data.dimensions[row.dimension]}.jsonl, line ${line}`;
     const verdict = step
       ? make("p", { class: "verdict" }, make("b", {}, stepWords(step, first, second)), " ", make("code", {}, step), bothBad ? " both bad" : "")
       : make("p", { class: "verdict bad" }, make("b", {}, `No verdict: ${states[state_] || state_}`), problem ? ` (${problem})` : "");

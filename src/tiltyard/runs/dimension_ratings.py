@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tiltyard.core.battles import Battle, Kind, Table
+from tiltyard.core.battles import Battle, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
-from tiltyard.core.battles.outcome import DECISIVE, SPELLED
 from tiltyard.core.board import RatedGroup, Row, make_board
 from tiltyard.core.board.board_rows import PlacedModel, placed_board
 from tiltyard.core.judging.reconciliation import panel_name
-from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Ratings
+from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.core.ratings.judge_placement import place_by_judge
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_tables import count_by_group
@@ -21,11 +20,6 @@ from tiltyard.report.run_documents import ChoiceDocument
 from tiltyard.runs.battle_rating import RateSettings, rate_table, with_checks
 from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.tournament_manifest import TournamentManifest
-
-#: The largest number of battles for which the K sweep has intervals: they take a hundred times the work.
-SWEEP_INTERVAL_BATTLES = 20_000
-
-_DECISIVE = tuple(kind for kind in Kind if SPELLED[kind][0] in DECISIVE)
 
 _JUDGE = "llm-judge"
 
@@ -136,31 +130,6 @@ def _rows(rated: RatedGroup, method: BradleyTerry) -> tuple[Row, ...]:
         found = place_by_judge(ratings, placed.judged, placed.placement.model)
         return placed_board(make_board(ratings, None), replace(placed, placement=found)).rows
     return make_board(method(rated.table), None).rows
-
-
-@dataclass(frozen=True)
-class EloRatings:
-    """Elo ratings of one group: at the default K, and at the other values."""
-
-    name: str
-    n_decisive: int
-    primary: Ratings
-    sweep: Mapping[float, Ratings]
-
-
-def elo_ratings(rated: RatedGroup, method: Elo, ks: list[float]) -> EloRatings:
-    """Elo with intervals; beyond `SWEEP_INTERVAL_BATTLES` battles, the sweep has only means."""
-    primary = method(rated.table)
-    quick = method if rated.table.n_battles <= SWEEP_INTERVAL_BATTLES else replace(method, interval="none")
-    sweep = {k: primary if k == method.k else replace(quick, k=k)(rated.table) for k in ks}
-    # The number of battles with a winner, including leans.
-    counts = rated.table.counts
-    return EloRatings(
-        rated.name or "",
-        int(counts.n[np.isin(counts.kind, _DECISIVE) & (counts.a != counts.b)].sum()),
-        primary,
-        sweep,
-    )
 
 
 def rate_placement(

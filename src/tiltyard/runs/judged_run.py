@@ -91,11 +91,12 @@ class JudgedRun:
     anchors: Sequence[BattleSource] = ()
     #: The configured weights of the dimensions in the overall rating.
     overall: Mapping[str, float] | None = None
-    n_perms: int = 100
+    n_perms: int = 500
     shuffle_seed: int = 0
-    initial_rating: float = 1500.0
+    #: ``None``: 1400 of Elo, 1500 of Bradley–Terry.
+    initial_rating: float | None = None
     default_k: float = 16.0
-    k_sweep: tuple[float, ...] = (4.0, 8.0, 16.0, 32.0)
+    k_sweep: tuple[float, ...] = (1.0, 4.0, 8.0, 16.0, 32.0)
     lean: float = 0.75
     inconsistent: float | None = 0.5
     #: ``None``: as ``write_as`` does.
@@ -119,8 +120,8 @@ class JudgedRun:
             raise BadOption(f"{len(self.judges)} judges, but {len(self.judge_models)} models of judges")
         if not self.rubrics:
             raise BadOption("no rubrics: a tournament needs at least one dimension")
-        if self.n_bootstraps == 1 or min(self.n_bootstraps, self.n_perms) < 0:
-            raise BadOption("n_bootstraps must be 0, or 2 or more; n_perms 0 or more")
+        if self.n_bootstraps == 1 or self.n_bootstraps < 0 or self.n_perms < 1:
+            raise BadOption("n_bootstraps must be 0, or 2 or more; n_perms 1 or more")
         if not all(k > 0.0 for k in self.k_sweep):
             raise BadOption("every K of the sweep must be above 0")
         _check_weights(tuple(self.rubrics), self.overall, anchored=bool(self.anchors))

@@ -36,6 +36,8 @@ DIMENSION_RATINGS = "dimension_ratings.json"
 BOOTSTRAP = "bootstrap_ratings.parquet"
 WINRATES = "pairwise_winrates.csv"
 REPORT = "report.html"
+#: The earliest date of a zip entry. All entries have it, so that equal content makes equal bytes.
+ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 _LIBRARIES = ("tiltyard", "numpy", "scipy", "pyarrow", "numba", "altair", "vl-convert-python")
 
 _Model = TypeVar("_Model", bound="ManifestDocument")

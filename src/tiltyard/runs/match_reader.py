@@ -13,7 +13,7 @@ from tiltyard.core.judging.verdict_groups import VerdictGroup, group_verdicts
 from tiltyard.errors import BadOption, BrokenArtifact, UnreadableFile
 from tiltyard.report.match_text import ReadMatch, context_of
 from tiltyard.runs.manifest import MANIFEST, locate_run, manifest_kind, read_lines, read_manifest_as
-from tiltyard.runs.tournament_files import ANSWERS, verdict_file
+from tiltyard.runs.tournament_files import ANSWERS, question_file
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_replay import ResponseTexts
 
@@ -84,7 +84,7 @@ def _read(
         if wanted.dimension not in (None, dimension):
             continue
         line = 1
-        rows = read_lines(folder / verdict_file(dimension))
+        rows = read_lines(folder / question_file(dimension))
         for group in group_verdicts(JudgedQuestion.from_dict(row, where) for where, row in rows):
             if wanted.fits(group):
                 yield _with_texts(group, texts, line)

@@ -43,6 +43,7 @@ from tiltyard.runs.manifest import (
     MANIFEST,
     MANIFEST_HASH,
     RATINGS,
+    ZIP_EPOCH,
     RunManifest,
     file_hash,
     json_bytes,
@@ -53,7 +54,6 @@ from tiltyard.runs.manifest import (
 )
 from tiltyard.runs.rating_documents import plain_names
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.runs.tournament_files import ZIP_EPOCH
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_writer import read_run_documents
 

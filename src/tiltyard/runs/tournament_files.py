@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tiltyard.core.battles import Kind
 from tiltyard.core.board import RatedGroup
-from tiltyard.core.board.win_rates import scoring_of
-from tiltyard.core.ratings import Ratings
 from tiltyard.report.board_charts import charts_available
 from tiltyard.report.board_page import PAGE_FOOTER, boards_html
 from tiltyard.report.html_parts import charts_note, charts_script, offline_page
@@ -26,7 +18,7 @@ from tiltyard.report.judging_sections import (
     questions_section,
     tournament_lede,
 )
-from tiltyard.report.run_documents import ChoiceDocument, CostsDocument, DiagnosticsDocument
+from tiltyard.report.run_documents import ChoiceDocument, CostsDocument, DiagnosticsDocument, EloDocument
 from tiltyard.report.verdict_parts import (
     CHARTS_NAME,
     PART_KINDS,
@@ -39,8 +31,9 @@ from tiltyard.report.verdict_parts import (
     browser_section,
     part_name,
 )
-from tiltyard.runs.dimension_ratings import EloRatings, elo_ratings, scoring_choices
+from tiltyard.runs.dimension_ratings import scoring_choices
 from tiltyard.runs.judged_run import OVERALL
+from tiltyard.runs.judgments import elo_archive, elo_document
 from tiltyard.runs.manifest import (
     BATTLE_LINES,
     BATTLES,
@@ -52,8 +45,9 @@ from tiltyard.runs.manifest import (
     Platform,
     write_bytes,
 )
-from tiltyard.runs.rating_documents import bootstrap_columns, finite, ratings_document
+from tiltyard.runs.rating_documents import bootstrap_columns, ratings_document
 from tiltyard.runs.tournament_manifest import ReportDataEntry, TournamentManifest
+from tiltyard.runs.verdict_pass import VerdictPass
 from tiltyard.runs.verification_checks import RunCheck, drawn_alike, read_bytes
 
 CONFIG = "config.yaml"
@@ -65,28 +59,15 @@ ELO = "elo_results.json"
 PER_PERM = "elo_per_perm.npz"
 DIAGNOSTICS = "diagnostics.json"
 
-PAIR_COLUMNS = (
-    *("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent"),
-    *("both_bad", "a_leans", "b_leans"),
-)
-#: The earliest date of a zip entry. All entries have it, so that equal numbers make equal bytes.
-ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
-#: The column that each kind adds to, if model a sorts first by name; otherwise the sides are swapped.
-_ADDS = {
-    Kind.WIN_A: ("a_wins",),
-    Kind.WIN_B: ("b_wins",),
-    Kind.LEAN_A: ("a_wins", "a_leans"),
-    Kind.LEAN_B: ("b_wins", "b_leans"),
-    Kind.TIE: ("ties",),
-    Kind.INCONSISTENT: ("inconsistent",),
-    Kind.BOTH_BAD: ("both_bad",),
-}
-_EXCHANGED = {"a_wins": "b_wins", "b_wins": "a_wins", "a_leans": "b_leans", "b_leans": "a_leans"}
 _Responses = Mapping[tuple[str, str], str]
 
 
 def rubric_file(dimension: str) -> str:
     return f"rubrics/{dimension}.txt"
+
+
+def question_file(dimension: str) -> str:
+    return f"questions/{dimension}.jsonl"
 
 
 def verdict_file(dimension: str) -> str:
@@ -102,6 +83,7 @@ def expected_files(manifest: TournamentManifest) -> Iterator[str]:
     yield from (CONFIG, ANSWERS)
     yield from map(rubric_file, manifest.dimensions)
     yield MATCHES
+    yield from map(question_file, manifest.dimensions)
     yield from map(verdict_file, manifest.dimensions)
     yield from (ATTEMPTS, COSTS, BATTLE_LINES, BATTLES, ELO, PER_PERM, DIMENSION_RATINGS)
     if manifest.model is not None:
@@ -125,7 +107,10 @@ class ComputedFiles:
 
     manifest: TournamentManifest
     groups: Sequence[RatedGroup]
-    elos: Sequence[EloRatings]
+    elo: EloDocument
+    #: `elo_per_perm.npz` and `pairwise_winrates.csv`.
+    archive: bytes
+    winrates: str
     ratings: Mapping[str, object]
     choices: Mapping[str, Sequence[ChoiceDocument]]
     diagnostics: DiagnosticsDocument
@@ -138,11 +123,13 @@ class ComputedFiles:
         cls,
         manifest: TournamentManifest,
         groups: Sequence[RatedGroup],
-        diagnostics: DiagnosticsDocument,
+        gathered: VerdictPass,
         costs: CostsDocument,
         categories: Sequence[str],
     ) -> ComputedFiles:
-        elos = [elo_ratings(rated, manifest.elo_method(), manifest.k_sweep) for rated in groups]
+        judgments, elo_method = gathered.judgments, manifest.elo_method()
+        rated_elo = judgments.rate(elo_method)
+        elo = elo_document(elo_method, rated_elo, judgments.decisive_counts())
         # For each group, its ratings under every scoring choice.
         settings = manifest.settings()
         choices = {
@@ -152,24 +139,22 @@ class ComputedFiles:
         # `dimension_ratings.json`: as written by `rate --by`, plus the ratings under other scoring choices.
         document = ratings_document(groups, manifest.settings(), frozenset(manifest.evaluated))
         ratings = document | {"overall_weights": dict(manifest.overall), "choices": choices}
-        return cls(manifest, groups, elos, ratings, choices, diagnostics, costs, categories)
+        return cls(
+            manifest,
+            groups,
+            elo,
+            elo_archive(rated_elo),
+            judgments.winrates(),
+            ratings,
+            choices,
+            gathered.document(),
+            costs,
+            categories,
+        )
 
     def documents(self) -> Iterator[tuple[str, Mapping[str, object]]]:
         """JSON files by name."""
-        # `elo_results.json`: means over orders, order noise and intervals, for each K.
-        yield (
-            ELO,
-            {
-                "schema": 1,
-                "default_k": self.manifest.elo_method().k,
-                "primary": {elo.name: _entrants(elo.primary) for elo in self.elos},
-                "k_sensitivity": {
-                    elo.name: {f"{k:g}": _entrants(ratings) for k, ratings in elo.sweep.items()}
-                    for elo in self.elos
-                },
-                "n_decisive_matches": {elo.name: elo.n_decisive for elo in self.elos},
-            },
-        )
+        yield ELO, self.elo
         yield DIMENSION_RATINGS, self.ratings
         if self.manifest.model is not None:
             # `elo_ratings.json`: the board that the model was placed on, as written by `rate`.
@@ -179,22 +164,8 @@ class ComputedFiles:
         yield DIAGNOSTICS, self.diagnostics
         yield COSTS, self.costs
 
-    def archive(self) -> bytes:
-        # `elo_per_perm.npz`: one row per order and one column per entrant; equal numbers make equal bytes.
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:
-            for elo in self.elos:
-                runs = elo.primary.extras.get("per_permutation")
-                if runs is not None:
-                    _put(archive, f"{elo.name}__data", np.asarray(runs, dtype=np.float64))
-                    _put(archive, f"{elo.name}__entrants", np.array(elo.primary.models, dtype=np.str_))
-        return buffer.getvalue()
-
     def bootstrap(self) -> dict[str, list[Any]]:
         return bootstrap_columns(self.groups)
-
-    def winrates(self) -> str:
-        return dimension_winrates(self.groups)
 
     def page(self) -> str:
         """The report. Only its last section depends on attempts."""
@@ -228,58 +199,6 @@ class ComputedFiles:
         dimension = group if group in self.manifest.rubrics else None
         show = "flips" if len(self.manifest.judges) == 1 else None
         return browser_address(show, dimension=dimension, a=model_a, b=model_b)
-
-
-def _entrants(ratings: Ratings) -> dict[str, dict[str, object]]:
-    nothing = np.full(len(ratings.models), np.nan)
-    noise = ratings.extras.get("order_noise", nothing)
-    low, high = (
-        (nothing, nothing) if ratings.interval is None else (ratings.interval.low, ratings.interval.high)
-    )
-    columns = zip(ratings.models, ratings.rating, noise, low, high, strict=True)
-    return {
-        name: {
-            "entrant_id": name,
-            "mean": finite(mean),
-            "sem": finite(sem),
-            "ci95_low": finite(lower),
-            "ci95_high": finite(upper),
-        }
-        for name, mean, sem, lower, upper in columns
-    }
-
-
-def _put(archive: zipfile.ZipFile, name: str, values: np.ndarray[Any, Any]) -> None:
-    entry = io.BytesIO()
-    np.lib.format.write_array(entry, np.ascontiguousarray(values), version=(1, 0), allow_pickle=False)
-    archive.writestr(zipfile.ZipInfo(f"{name}.npy", ZIP_EPOCH), entry.getvalue())
-
-
-def dimension_winrates(groups: Sequence[RatedGroup]) -> str:
-    """`pairwise_winrates.csv` of a tournament: every pair that met in each dimension."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(PAIR_COLUMNS)
-    for rated in groups:
-        for (a, b), cell in sorted(_pairs(rated).items()):
-            writer.writerow([rated.name, a, b, *(cell[name] for name in PAIR_COLUMNS[3:])])
-    return text.getvalue()
-
-
-def _pairs(rated: RatedGroup) -> dict[tuple[str, str], dict[str, int]]:
-    table, kinds = rated.table, scoring_of(rated.ratings.method).counted_kinds()
-    counts, found = table.counts, dict[tuple[str, str], dict[str, int]]()
-    cells = (counts.a.tolist(), counts.b.tolist(), counts.kind.tolist(), counts.n.tolist())
-    for a, b, kind, n in zip(*cells, strict=True):
-        if a == b:
-            continue
-        pair = (table.models[min(a, b)], table.models[max(a, b)])
-        cell = found.setdefault(pair, dict.fromkeys(PAIR_COLUMNS[3:], 0))
-        for name in _ADDS[kinds[kind].plain]:
-            cell[name if a < b else _EXCHANGED.get(name, name)] += n
-        if kinds[kind].flagged:
-            cell["both_bad"] += n
-    return found
 
 
 class ReportDataWriter:

@@ -14,7 +14,8 @@ from pydantic import AfterValidator, Field, TypeAdapter
 
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.judging.matches import Prompt
-from tiltyard.core.ratings import BradleyTerry, Elo, RatingMethod
+from tiltyard.core.ratings import BradleyTerry, RatingMethod
+from tiltyard.core.ratings.decisive_elo import DecisiveElo
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import Answer
 from tiltyard.runs.battle_rating import RateSettings, method_of
@@ -28,7 +29,7 @@ _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 _AS_IN_THE_RUN = (
     *("run_id", "mode", "config_path", "entrants", "bank_size", "n_perms", "shuffle_seed", "pilot_seed"),
     *("started_at", "judges", "judge_models", "quorum", "limit_pairs", "sample_pairs", "k_sweep"),
-    *("n_bootstraps", "arena", "prompt_cache_asked"),
+    *("default_k", "n_bootstraps", "arena", "prompt_cache_asked"),
 )
 #: Bounded, because the files are looked for one by one.
 PartCount = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -106,7 +107,9 @@ class TournamentManifest(ManifestDocument):
     #: Weights of the dimensions in ``overall``.
     overall: dict[str, float]
     bradley_terry: dict[str, object]
-    elo: dict[str, object]
+    #: Elo's first rating.
+    initial_rating: float
+    default_k: float
     k_sweep: list[float]
     n_bootstraps: int
     arena: str | None
@@ -135,28 +138,20 @@ class TournamentManifest(ManifestDocument):
             model=self.model,
         )
 
-    def elo_method(self) -> Elo:
-        """How they are rated by Elo."""
-        method = _checked("elo", self.elo)
-        assert isinstance(method, Elo)
-        return method
+    def elo_method(self) -> DecisiveElo:
+        """How decisive matches are rated by Elo."""
+        return DecisiveElo(
+            self.default_k, self.initial_rating, self.n_perms, self.shuffle_seed, tuple(self.k_sweep)
+        )
 
     def contradiction(self) -> str | None:
         """Two fields of this manifest that contradict each other, if any."""
         one = self.judge_models[0] if len(self.judge_models) == 1 else None
-        elo = self.elo_method()
         pairs: dict[str, tuple[object, object]] = {
             "judge_model and judge_models": (self.judge_model, one),
             "judges and judge_models": (len(self.judges), len(self.judge_models)),
             "two judges of one name": (len(self.judges), len(set(self.judges))),
             "two entrants of one name": (len(self.entrants), len(set(self.entrants))),
-            "n_perms and elo.n_permutations": (self.n_perms, elo.n_permutations),
-            "shuffle_seed and elo.seed": (self.shuffle_seed, elo.seed),
-            "lean of bradley_terry and elo": (self.settings().method.lean, elo.lean),  # type: ignore[attr-defined]
-            "inconsistent of bradley_terry and elo": (
-                self.settings().method.inconsistent,  # type: ignore[attr-defined]
-                elo.inconsistent,
-            ),
             "overall and rubrics": (set(self.overall) - set(self.rubrics), set()),
             "anchors and anchor_battles": (bool(self.anchor_battles) and not self.anchors, False),
             "missing and entrants": (set(self.missing) - set(self.entrants), set()),
@@ -185,7 +180,6 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
             raise BadOption(str(error)) from None
     answered = {answer.prompt_id for answer in run.answers}
     asked = [prompt for prompt in run.prompts if prompt.prompt_id in answered]
-    bradley_terry, elo = rating_methods(run)
     return TournamentManifest(
         **{name: getattr(run, name) for name in _AS_IN_THE_RUN},
         judge_model=run.judge_models[0] if len(run.judge_models) == 1 else None,
@@ -207,8 +201,8 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
         anchors=[one for source in run.anchors for one in ManifestInput.of(source)],
         anchor_battles=0,
         overall=run.weights,
-        bradley_terry=parameters_of(bradley_terry),
-        elo=parameters_of(elo),
+        bradley_terry=parameters_of(bradley_terry_method(run)),
+        initial_rating=DecisiveElo().start if run.initial_rating is None else run.initial_rating,
         model=run.evaluated,
         evaluated=[],
         estimate=json.loads(json.dumps(dict(run.estimate), allow_nan=False)),
@@ -220,7 +214,7 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
 
 @dataclass(frozen=True, kw_only=True)
 class RatingParameters:
-    """What a configuration says of a tournament's two rating methods."""
+    """What a configuration says of a tournament's ratings."""
 
     lean: float
     inconsistent: float | None
@@ -228,38 +222,25 @@ class RatingParameters:
     write_as: str
     n_bootstraps: int
     seed: int
-    initial_rating: float
-    default_k: float
-    n_perms: int
-    shuffle_seed: int
+    initial_rating: float | None
 
 
-def rating_methods(run: JudgedRun | RatingParameters) -> tuple[BradleyTerry, Elo]:
-    """The two methods by which a tournament's battles are rated."""
-    counting: dict[str, Any] = {"base": float(run.initial_rating)}
+def bradley_terry_method(run: JudgedRun | RatingParameters) -> BradleyTerry:
+    """The method by which a tournament's battles are rated."""
+    mean = BradleyTerry().base if run.initial_rating is None else float(run.initial_rating)
+    counting: dict[str, Any] = {"base": mean}
     if run.write_as in PRESETS:
         counting |= preset_parameters(run.write_as, style=False)
     if run.both_bad is not None:
         counting["both_bad"] = run.both_bad
-    bradley_terry = BradleyTerry(
+    return BradleyTerry(
         lean=float(run.lean),
         inconsistent=run.inconsistent,
         seed=run.seed,
         n_bootstraps=max(run.n_bootstraps, 2),
-        anchor_rating=float(run.initial_rating),
+        anchor_rating=mean,
         **counting,
     )
-    elo = Elo(
-        k=float(run.default_k),
-        start=float(run.initial_rating),
-        n_permutations=run.n_perms,
-        lean=float(run.lean),
-        inconsistent=run.inconsistent,
-        seed=run.shuffle_seed,
-        interval="bootstrap" if run.n_bootstraps else "none",
-        n_bootstraps=max(run.n_bootstraps, 2),
-    )
-    return bradley_terry, elo
 
 
 def prompt_of(answer: Answer) -> Prompt:

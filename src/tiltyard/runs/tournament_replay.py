@@ -17,11 +17,11 @@ from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource
 from tiltyard.files.answer import Answer
 from tiltyard.report.verdict_parts import VerdictParts
+from tiltyard.runs.judgments import pair_rows
 from tiltyard.runs.manifest import BATTLE_LINES, BATTLES, json_line, parse_document, read_lines
 from tiltyard.runs.run_costs import QuestionIndex, attempt_problem, read_attempts
-from tiltyard.runs.tournament_files import ANSWERS, CONFIG, MATCHES, rubric_file, verdict_file
+from tiltyard.runs.tournament_files import ANSWERS, CONFIG, MATCHES, question_file, rubric_file, verdict_file
 from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.runs.tournament_writer import match_row
 from tiltyard.runs.verdict_pass import ResponseIndex, VerdictPass
 from tiltyard.runs.verification_checks import RunCheck, first_difference, read_bytes
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
@@ -162,7 +162,7 @@ def prompts_check(responses: ResponseIndex, manifest: TournamentManifest) -> Run
 
 
 def matches_check(
-    folder: Path, manifest: TournamentManifest, responses: ResponseIndex
+    folder: Path, manifest: TournamentManifest, responses: ResponseIndex, texts: ResponseTexts
 ) -> tuple[MatchList, RunCheck]:
     """Recompute the matches from answers and manifest, and compare them with the file."""
     silent = [Prompt(name, "") for name in manifest.unanswered]
@@ -177,9 +177,9 @@ def matches_check(
         detail = "the missing responses in the manifest differ from those of the answers"
         return matches, RunCheck(MATCHES, passed=False, detail=detail)
     with (folder / MATCHES).open("rb") as file:
-        pairs = zip_longest(matches.matches, file)
-        for number, (match, line) in enumerate(pairs, start=1):
-            if match is None or line != json_line(match_row(match)):
+        rows = pair_rows(matches.matches, manifest.entrants, texts.answer)
+        for number, (row, line) in enumerate(zip_longest(rows, file), start=1):
+            if row is None or line != json_line(row):
                 detail = f"line {number} is not the match computed from the answers"
                 return matches, RunCheck(MATCHES, passed=False, detail=detail)
     return matches, RunCheck(
@@ -201,20 +201,26 @@ def battles_check(
     yield _planted_check(checks)
     with (folder / BATTLE_LINES).open("rb") as file:
         for place, name in enumerate(manifest.dimensions):
-            where = verdict_file(name)
+            where = question_file(name)
             mine = [match for match in matches.matches if match.dimension == name]
             verdicts = _Verdicts(
                 folder / where, manifest, ExpectedQuestions(mine, manifest.judges, checks, texts)
             )
-            try:
-                for battle in gathering.battles(mine, parts.verdicts(place, verdicts.read())):
-                    number += 1
-                    if next(file, b"") != json_line(battle.to_dict()) and not problem:
-                        problem = f"line {number} is not the result of the verdicts on {battle.question_id}"
-            except TiltyardError as error:
-                yield RunCheck(where, passed=False, detail=str(error))
-                raise UnreadableFile(f"{where} cannot be read further") from None
-            yield verdicts.check(where)
+            with (folder / verdict_file(name)).open("rb") as lines:
+                judgments = _Judgments(lines)
+                try:
+                    for settled, battle in gathering.settle(mine, parts.verdicts(place, verdicts.read())):
+                        number += 1
+                        judgments.compare(gathering.judgment_row(settled, battle))
+                        if next(file, b"") != json_line(battle.to_dict()) and not problem:
+                            problem = (
+                                f"line {number} is not the result of the verdicts on {battle.question_id}"
+                            )
+                except TiltyardError as error:
+                    yield RunCheck(where, passed=False, detail=str(error))
+                    raise UnreadableFile(f"{where} cannot be read further") from None
+                yield verdicts.check(where)
+                yield judgments.check(verdict_file(name))
         anchors, odd = _anchors(file, number)
     if not problem and anchors != manifest.anchor_battles:
         problem = (
@@ -297,6 +303,26 @@ class _Verdicts:
         if question.judge not in self._judges or not {question.first, question.second} <= self._entrants:
             return f"question {question.id} has a judge that is not in this run, or a model that is not an entrant"
         return None
+
+
+class _Judgments:
+    """The judgments of one dimension, each line compared with what the replies give."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+        self._rows = 0
+        self._problem = ""
+
+    def compare(self, row: Mapping[str, object]) -> None:
+        self._rows += 1
+        if next(self._lines, b"") != json_line(row) and not self._problem:
+            self._problem = f"line {self._rows} is not the judgment that the replies give"
+
+    def check(self, name: str) -> RunCheck:
+        if not self._problem and next(self._lines, None) is not None:
+            self._problem = f"has more than the {self._rows} judgments that the replies give"
+        detail = self._problem or f"{self._rows} judgments, as the replies give them"
+        return RunCheck(name, not self._problem, detail)
 
 
 def same_battles_check(lines: Path, source: BattleSource) -> RunCheck:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tiltyard.core.board.board_rows import parameters_of
+from tiltyard.core.ratings.decisive_elo import DecisiveElo
 from tiltyard.errors import TiltyardError
 from tiltyard.files import open_battles
 from tiltyard.report.verdict_parts import REPORT_DATA
@@ -42,7 +43,7 @@ from tiltyard.runs.tournament_files import (
     ReportDataCheck,
     expected_files,
 )
-from tiltyard.runs.tournament_manifest import RatingParameters, TournamentManifest, rating_methods
+from tiltyard.runs.tournament_manifest import RatingParameters, TournamentManifest, bradley_terry_method
 from tiltyard.runs.tournament_replay import (
     ResponseTexts,
     attempts_check,
@@ -133,7 +134,7 @@ def _recomputed(folder: Path, manifest: TournamentManifest) -> Iterator[RunCheck
     parts = report_data.parts
     responses = read_responses(folder, manifest, parts)
     yield prompts_check(responses, manifest)
-    matches, found = matches_check(folder, manifest, responses)
+    matches, found = matches_check(folder, manifest, responses, texts)
     yield found
     source = open_battles(folder / BATTLES)
     anchors = islice(source.battles(), max((source.rows or 0) - manifest.anchor_battles, 0), None)
@@ -146,13 +147,13 @@ def _recomputed(folder: Path, manifest: TournamentManifest) -> Iterator[RunCheck
     same = sorted(evaluated) == manifest.evaluated
     yield RunCheck("evaluated models", same, "as the battles say" if same else "differ from the battles")
     groups = rate_dimensions(source, manifest)
-    computed = ComputedFiles.of(manifest, groups, gathering.document(), costs, parts.categories)
+    computed = ComputedFiles.of(manifest, groups, gathering, costs, parts.categories)
     for name, document in computed.documents():
         yield comparison_check(name, read_json(folder / name), json_round_trip(document))
-    yield _archive(folder / PER_PERM, computed.archive())
+    yield _archive(folder / PER_PERM, computed.archive)
     if computed.manifest.n_bootstraps:
         yield comparison_check(BOOTSTRAP, read_parquet(folder / BOOTSTRAP), computed.bootstrap())
-    yield comparison_check(WINRATES, read_text_lines(folder / WINRATES), computed.winrates().split("\n"))
+    yield comparison_check(WINRATES, read_text_lines(folder / WINRATES), computed.winrates.split("\n"))
     yield page_check(folder / REPORT, computed.manifest.platform, computed.page)
     yield report_data.finish()
 
@@ -227,6 +228,9 @@ def _methods(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterato
     yield "elo.n_perms", elo["n_perms"], manifest.n_perms
     yield "elo.shuffle_seed", elo["shuffle_seed"], manifest.shuffle_seed
     yield "elo.k_factor_sweep", list(elo["k_factor_sweep"]), manifest.k_sweep
+    yield "elo.default_k", elo["default_k"], manifest.default_k
+    start = DecisiveElo().start if elo["initial_rating"] is None else elo["initial_rating"]
+    yield "elo.initial_rating", start, manifest.initial_rating
     yield "ratings.n_bootstraps", ratings["n_bootstraps"], manifest.n_bootstraps
     inconsistent = ratings["inconsistent"]
     parameters = RatingParameters(
@@ -237,18 +241,10 @@ def _methods(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterato
         n_bootstraps=ratings["n_bootstraps"],
         seed=ratings["seed"],
         initial_rating=elo["initial_rating"],
-        default_k=elo["default_k"],
-        n_perms=elo["n_perms"],
-        shuffle_seed=elo["shuffle_seed"],
     )
-    bradley_terry, elo_method = rating_methods(parameters)
-    yield from _parameters("Bradley–Terry", parameters_of(bradley_terry), manifest.bradley_terry)
-    yield from _parameters("Elo", parameters_of(elo_method), manifest.elo)
-
-
-def _parameters(title: str, stated: Mapping[str, Any], used: Mapping[str, Any]) -> Iterator[_Compared]:
-    for name in dict.fromkeys((*stated, *used)):
-        yield f"{title}'s {name}", stated.get(name), used.get(name)
+    stated = parameters_of(bradley_terry_method(parameters))
+    for name in dict.fromkeys((*stated, *manifest.bradley_terry)):
+        yield f"Bradley–Terry's {name}", stated.get(name), manifest.bradley_terry.get(name)
 
 
 def _overall(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:

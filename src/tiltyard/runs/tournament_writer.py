@@ -11,7 +11,6 @@ from tiltyard.core.battles import Battle
 from tiltyard.core.battles.outcome import TIE_BOTH_BAD
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
-from tiltyard.core.judging.matches import Match, MatchList
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files import BattleSource, open_battles, write_battles
 from tiltyard.files.answer import Answer
@@ -27,6 +26,7 @@ from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
 from tiltyard.report.verdict_parts import REPORT_DATA, VerdictParts
 from tiltyard.runs.dimension_ratings import rate_dimensions
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
+from tiltyard.runs.judgments import pair_rows
 from tiltyard.runs.manifest import (
     BATTLE_LINES,
     BATTLES,
@@ -56,6 +56,7 @@ from tiltyard.runs.tournament_files import (
     ComputedFiles,
     ReportDataWriter,
     expected_files,
+    question_file,
     rubric_file,
     verdict_file,
 )
@@ -87,8 +88,8 @@ def begin_folder(out: Path, run: JudgedRun) -> None:
     """
     with refuse_unwritable(out):
         write_draft_manifest(out, run)
-        _prepare(out, "matches", "verdicts")
-        write_matches(out, run.matches)
+        _prepare(out, "matches", "questions", "verdicts")
+        write_matches(out, run)
         write_bytes(out / CONFIG, write_yaml(dict(run.config)).encode())
 
 
@@ -114,20 +115,11 @@ def write_draft_manifest(out: Path, run: JudgedRun) -> None:
     _write_manifest(out, draft_manifest(run))
 
 
-def write_matches(out: Path, matches: MatchList) -> None:
+def write_matches(out: Path, run: JudgedRun) -> None:
     """Write `matches/matches.jsonl`, before any judge is called."""
-    write_lines(out / MATCHES, map(match_row, matches.matches))
-
-
-def match_row(match: Match) -> dict[str, str]:
-    """One line of `matches/matches.jsonl`."""
-    return {
-        "match_id": match.id,
-        "dimension": match.dimension,
-        "prompt_id": match.prompt_id,
-        "entrant_a": match.model_a,
-        "entrant_b": match.model_b,
-    }
+    answers = {(one.model, one.prompt_id): one for one in answers_of(run)}
+    rows = pair_rows(run.matches.matches, run.entrants, lambda *place: answers[place])
+    write_lines(out / MATCHES, rows)
 
 
 def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
@@ -141,7 +133,7 @@ def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
             "the run has no finished_at; the folder can be written only after judging has finished"
         )
     with refuse_unwritable(out):
-        _prepare(out, "matches", "verdicts", "rubrics", REPORT_DATA)
+        _prepare(out, "matches", "questions", "verdicts", "rubrics", REPORT_DATA)
         manifest, computed = _write_files(out, run)
         files = {name: file_hash(out / name) for name in expected_files(manifest)}
     _write_manifest(out, manifest.model_copy(update={"finished_at": run.finished_at, "files": files}))
@@ -166,7 +158,7 @@ def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, Compute
     write_bytes(out / CONFIG, write_yaml(manifest.config).encode())
     for name, rubric in run.rubrics.items():
         write_bytes(out / rubric_file(name), rubric.file_text().encode())
-    write_matches(out, run.matches)
+    write_matches(out, run)
     report_data = ReportDataWriter(
         out, manifest, {(one.model, one.prompt_id): one.response for one in run.answers}
     )
@@ -189,13 +181,13 @@ def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, Compute
         }
     )
     groups = rate_dimensions(battles, manifest)
-    computed = ComputedFiles.of(manifest, groups, gathering.document(), costs, parts.categories)
+    computed = ComputedFiles.of(manifest, groups, gathering, costs, parts.categories)
     for name, document in computed.documents():
         write_bytes(out / name, json_bytes(document))
-    write_bytes(out / PER_PERM, computed.archive())
+    write_bytes(out / PER_PERM, computed.archive)
     if computed.manifest.n_bootstraps:
         write_columns(out / BOOTSTRAP, computed.bootstrap())
-    write_bytes(out / WINRATES, computed.winrates().encode())
+    write_bytes(out / WINRATES, computed.winrates.encode())
     write_bytes(out / REPORT, computed.page().encode())
     return manifest, computed
 
@@ -215,14 +207,18 @@ def _anchors(run: JudgedRun) -> Iterator[Battle]:
 def _write_battles(
     out: Path, run: JudgedRun, gathering: VerdictPass, parts: VerdictParts
 ) -> tuple[BattleSource, int]:
-    """Write `verdicts/`, `battles.jsonl` and its Parquet copy; return the copy and the number of anchors."""
+    """Write `questions/`, `verdicts/`, `battles.jsonl` and its Parquet copy; return the copy and the number of anchors."""
     anchors = 0
     with atomic_write(str(out / BATTLE_LINES)) as file:
         for number, name in enumerate(run.dimensions):
             matches = (match for match in run.matches.matches if match.dimension == name)
-            with atomic_write(str(out / verdict_file(name))) as verdicts:
-                judged = _noted(verdicts, parts.verdicts(number, run.judged(name)))
-                for battle in gathering.battles(matches, judged):
+            with (
+                atomic_write(str(out / question_file(name))) as questions,
+                atomic_write(str(out / verdict_file(name))) as verdicts,
+            ):
+                judged = _noted(questions, parts.verdicts(number, run.judged(name)))
+                for settled, battle in gathering.settle(matches, judged):
+                    verdicts.write(json_line(gathering.judgment_row(settled, battle)))
                     file.write(json_line(battle.to_dict()))
         for battle in _anchors(run):
             file.write(json_line(battle.to_dict()))

@@ -1,4 +1,4 @@
-"""A single pass over the responses and the verdicts: yields battles, and collects diagnostics of matches and judges."""
+"""A single pass over the responses and the verdicts: yields settled matches, and collects diagnostics of matches and judges."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from tiltyard.files.canonical_columns import STYLE
 from tiltyard.files.style_text import TextStyle, measure_style
 from tiltyard.report.run_documents import DiagnosticsDocument, JudgeAgreement
 from tiltyard.runs.judged_run import OVERALL, JudgedRun
+from tiltyard.runs.judgments import JudgmentTally, judgment_row
 from tiltyard.runs.run_costs import QuestionIndex
 from tiltyard.runs.tournament_manifest import TournamentManifest, prompt_of, prompt_set_hash
 
@@ -184,7 +185,7 @@ class HumanVotes:
 
 
 class VerdictPass:
-    """Collects everything except battles while verdicts pass through. Verdicts themselves are not kept."""
+    """Collects everything except matches while verdicts pass through. Verdicts themselves are not kept."""
 
     def __init__(self, manifest: TournamentManifest, responses: ResponseIndex, human: HumanVotes) -> None:
         self._manifest = manifest
@@ -199,10 +200,13 @@ class VerdictPass:
         self._truncated: set[tuple[str, str]] = set()
         self._steering: set[tuple[str, str]] = set()
         self.tally = MatchTally()
+        self.judgments = JudgmentTally(manifest.dimensions, manifest.entrants)
         self.asked = QuestionIndex()
 
-    def battles(self, matches: Iterable[Match], judged: Iterable[JudgedQuestion]) -> Iterator[Battle]:
-        """The battles of one dimension, from its matches and all its questions, in canonical order."""
+    def settle(
+        self, matches: Iterable[Match], judged: Iterable[JudgedQuestion]
+    ) -> Iterator[tuple[JudgedMatch, Battle]]:
+        """The settled matches of one dimension with their battles, from its matches and all its questions, in canonical order."""
         manifest = self._manifest
         seen = self._observed(judged)
         tags = self._responses.prompts
@@ -214,7 +218,14 @@ class VerdictPass:
             self._truncated |= shown & self._responses.truncated
             self._steering |= shown & self._responses.steering.keys()
             if settled.battle is not None:
-                yield replace(settled.battle, extra=self._responses.style_row(settled.battle))
+                self.judgments.add(match.dimension, settled.battle)
+                extra = self._responses.style_row(settled.battle)
+                yield settled, replace(settled.battle, extra=extra)
+
+    def judgment_row(self, settled: JudgedMatch, battle: Battle) -> dict[str, object]:
+        """The line of a settled match in `verdicts/<dimension>.jsonl`."""
+        source = self._responses.prompts[settled.match.prompt_id].source
+        return judgment_row(settled, battle, self._manifest, source)
 
     def _observed(self, judged: Iterable[JudgedQuestion]) -> Iterator[JudgedQuestion]:
         for one in judged:

@@ -270,15 +270,15 @@ class ChecksSection(ConfigSection):
 
 class EloSection(ConfigSection):
     #: Number of shuffled orders.
-    n_perms: Count = 100
+    n_perms: Count = 500
     #: Seed of the orders.
     shuffle_seed: Seed = 0
-    #: First rating of every model; also the mean of Bradley–Terry's ratings.
-    initial_rating: Annotated[float, expecting("a number")] = 1500.0
+    #: First rating of every model, and the mean of Bradley–Terry's ratings. Default: 1400 and 1500.
+    initial_rating: Annotated[float, expecting("a number")] | None = None
     #: K of the main ratings.
     default_k: Number = 16
     #: K of the ratings that show how much K matters.
-    k_factor_sweep: Annotated[tuple[Number, ...], Many, Field(min_length=1)] = (4, 8, 16, 32)
+    k_factor_sweep: Annotated[tuple[Number, ...], Many, Field(min_length=1)] = (1, 4, 8, 16, 32)
 
 
 class RatingsSection(ConfigSection):

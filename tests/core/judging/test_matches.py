@@ -31,7 +31,7 @@ def test_every_pair_that_has_both_responses_meets_once_in_canonical_order(models
         Match(dimension, prompt.prompt_id, a, b)
         for dimension in ("z", "a")
         for prompt in prompts
-        for a, b in itertools.combinations(sorted(models), 2)
+        for a, b in map(sorted, itertools.combinations(models, 2))
         if {(a, prompt.prompt_id), (b, prompt.prompt_id)} <= has
     ]
     assert found.matches == expected
@@ -40,13 +40,13 @@ def test_every_pair_that_has_both_responses_meets_once_in_canonical_order(models
     assert found.missing == absent
 
 
-@given(NAMES, st.randoms(use_true_random=False), st.integers(0, 12))
-def test_the_rosters_order_changes_nothing(models, random, limit):
+@given(NAMES, st.randoms(use_true_random=False))
+def test_the_rosters_order_changes_only_the_order(models, random):
     prompts = bank({"s": 3})
     has = {(model, prompt.prompt_id) for model in models for prompt in prompts}
     shuffled = random.sample(models, len(models))
-    found = all_pairs(prompts, models, ["d"], has, limit)
-    assert found == all_pairs(prompts, shuffled, ["d"], has, limit)
+    found, other = (all_pairs(prompts, names, ["d"], has) for names in (models, shuffled))
+    assert set(found.matches) == set(other.matches)
     assert [match.id for match in found.matches] == [
         Match.between("d", match.prompt_id, match.model_b, match.model_a).id for match in found.matches
     ]
@@ -140,8 +140,8 @@ def test_around_one_model_only_its_own_pairs_are_made_and_missed():
     has = {("new", "p"), ("a", "p"), ("b", "p"), ("new", "q"), ("a", "q"), ("a", "r"), ("b", "r")}
     found = all_pairs(AROUND, ["new", "b", "a"], ["d"], has, around="new")
     assert [(one.prompt_id, one.model_a, one.model_b) for one in found.matches] == [
-        ("p", "a", "new"),
         ("p", "b", "new"),
+        ("p", "a", "new"),
         ("q", "a", "new"),
     ]
     has = {("new", "p"), ("a", "p"), ("b", "q")}

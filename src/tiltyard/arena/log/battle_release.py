@@ -36,13 +36,13 @@ from tiltyard.runs.manifest import (
     BOARD,
     MANIFEST,
     MANIFEST_HASH,
+    ZIP_EPOCH,
     ReleaseManifest,
     ReleaseTable,
     bytes_hash_line,
     json_bytes,
     table_file,
 )
-from tiltyard.runs.tournament_files import ZIP_EPOCH
 
 #: What is sent: one of the tables, or both with their board as a zip archive.
 ReleasePart = Literal["voters", "ordered", "both"]

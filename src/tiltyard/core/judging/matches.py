@@ -88,32 +88,31 @@ def all_pairs(
     """Every pair of models on every prompt; a missing response drops only the pairs that need it.
 
     ``has`` contains (model, prompt_id). Canonical order: dimension as given, prompt in bank order,
-    then model names. ``limit`` keeps only this many pairs of each dimension, from the start.
-    ``around`` is a model under test: only its own pairs are made, and only its own answers can be missing.
+    then pairs in the order of ``models``. ``limit`` keeps only this many pairs of each dimension, from the
+    start. ``around`` is a model under test: only its own pairs are made, and only its own answers can be missing.
     ``gold_only`` are dimensions that leave out prompts without a gold answer.
     """
     if limit is not None and limit < 0:
         raise BadOption(f"the limit of pairs is {limit}; expected 0 or more")
-    names = sorted(models)
-    for one, other in itertools.pairwise(names):
-        if one == other:
-            raise BadOption(f"duplicate model {one!r}; expected distinct names")
+    for name, count in Counter(models).items():
+        if count > 1:
+            raise BadOption(f"duplicate model {name!r}; expected distinct names")
     pairs: list[tuple[str, str, str]] = []
     dropped = 0
     missing: Counter[str] = Counter()
     for prompt in prompts:
-        here = [name for name in names if (name, prompt.prompt_id) in has]
+        here = [name for name in models if (name, prompt.prompt_id) in has]
         met = [pair for pair in itertools.combinations(here, 2) if around is None or around in pair]
         pairs += [(prompt.prompt_id, *pair) for pair in met]
-        absent = set(names if around is None else [around]).difference(here)
-        wanted = len(names) * (len(names) - 1) // 2 if around is None else len(absent) + len(met)
+        absent = set(models if around is None else [around]).difference(here)
+        wanted = len(models) * (len(models) - 1) // 2 if around is None else len(absent) + len(met)
         dropped += wanted - len(met)
         missing.update(absent)
     gold = {prompt.prompt_id for prompt in prompts if prompt.gold is not None}
     matches: list[Match] = []
     for dimension in dimensions:
         allowed = [pair for pair in pairs if pair[0] in gold] if dimension in gold_only else pairs
-        matches += [Match(dimension, *pair) for pair in allowed[:limit]]
+        matches += [Match.between(dimension, *pair) for pair in allowed[:limit]]
     return MatchList(matches, dropped, {name: missing[name] for name in sorted(missing)})
 
 

@@ -108,11 +108,12 @@ def _bounds(outcome: Outcome, label: Label) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class JudgedMatch:
-    """One match with each judge's result; ``battle`` is ``None`` if the match is incomplete."""
+    """One match with its questions and each judge's result; ``battle`` is ``None`` if the match is incomplete."""
 
     match: Match
     battle: Battle | None
     results: Mapping[str, MatchResult | None]
+    judged: Sequence[JudgedQuestion]
 
 
 def panel_name(judges: Sequence[str]) -> str:
@@ -137,17 +138,19 @@ def build_match_battles(
     row = next(rows, None)
     for match in matches:
         verdicts: dict[tuple[str, int], Verdict | None] = {}
+        asked: list[JudgedQuestion] = []
         while row is not None and _is_of(row.question, match):
             place = row.question.judge, row.question.order
             if place in verdicts or place[0] not in judges:
                 raise _misplaced(row)
             verdicts[place] = row.verdict
+            asked.append(row)
             row = next(rows, None)
         results = {judge: _result(verdicts.get((judge, 0)), verdicts.get((judge, 1))) for judge in judges}
         found = [result for result in results.values() if result is not None]
         result = panel_result(found, quorum) if len(judges) > 1 else next(iter(found), None)
         battle = None if result is None else _battle(match, result, name, tags.get(match.prompt_id))
-        yield JudgedMatch(match, battle, results)
+        yield JudgedMatch(match, battle, results, asked)
     if row is not None:
         raise _misplaced(row)
 

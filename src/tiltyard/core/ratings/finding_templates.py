@@ -532,7 +532,7 @@ _TOURNAMENTS: Mapping[str, Template] = {
         _("{who} was cut off in {share:.0 %} of {questions} questions."),
         _("Raise max_tokens; cut-off replies favour short reasoning."),
     ),
-    "unparseable": Template(_UNREADABLE, _("Read some of its replies in verdicts/.")),
+    "unparseable": Template(_UNREADABLE, _("Read some of its replies in questions/.")),
     "unparseable/schema": Template(
         _UNREADABLE,
         _("Ask for the verdict by tool or text: this server may not hold its replies to a schema."),

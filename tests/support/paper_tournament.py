@@ -6,6 +6,8 @@ the working folder of its author; the configuration itself lies deeper. Curated 
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import random
 from collections.abc import Iterable, Mapping
@@ -65,6 +67,28 @@ class PaperTournament:
     def judgments(self) -> Path:
         """The folder of judgment caches."""
         return self.root / JUDGMENTS
+
+    def pay(self, judge_model: str, dimension: str) -> list[dict[str, Any]]:
+        """The judgment cache of a dimension: every pair of responses in both orders, by a fickle judge."""
+        drawn = random.Random(f"{judge_model} {dimension}")
+        lines = []
+        for prompt in self.prompts:
+            if dimension == "factuality" and prompt["source"] == "curated":
+                continue
+            for a, b in itertools.combinations(ENTRANTS, 2):
+                texts = self.responses[a, prompt["prompt_id"]], self.responses[b, prompt["prompt_id"]]
+                better = drawn.choice(("A", "B", "TIE"))
+                for swapped in (False, True):
+                    verdict = {"A": "B", "B": "A"}.get(better, better) if swapped else better
+                    verdict = drawn.choice(("A", verdict, verdict, verdict))
+                    asked = (judge_model, prompt["prompt_id"], a, b, swapped)
+                    lines.append(_judgment(self.rubrics[dimension], dimension, asked, texts, verdict))
+        self.write_judgments(dimension, lines)
+        return lines
+
+    def write_judgments(self, dimension: str, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Write the judgment cache of a dimension."""
+        _write_lines(self.judgments / f"judgments_{dimension}.jsonl", lines)
 
     def write_config(self, **sections: Mapping[str, Any] | Any) -> Path:
         """Write the configuration with these fields added to its sections; anything else replaces a field."""
@@ -133,6 +157,30 @@ def _cached(drawn: random.Random, entrant: str, prompt_id: str, text: str) -> di
         "p_correct": round(drawn.random(), 4) if sure else None,
         "diagnostics": {"tokens": drawn.randint(20, 90)} if sure else {},
         "timestamp": "2026-04-25T09:00:00+00:00",
+    }
+
+
+def _judgment(
+    rubric: str, dimension: str, asked: tuple[str, str, str, str, bool], texts: tuple[str, str], verdict: str
+) -> dict[str, Any]:
+    judge_model, prompt_id, a, b, swapped = asked
+    pair = {"prompt_id": prompt_id, "entrant_a": a, "entrant_b": b, "position_swap": swapped}
+    shown = {"response_a": texts[0].strip(), "response_b": texts[1].strip(), "rubric_text": rubric.strip()}
+    hashed = json.dumps({**pair, **shown, "judge_model": judge_model}, sort_keys=True, ensure_ascii=False)
+    tokens = ("cache_creation_input_tokens", "cache_read_input_tokens", "input_tokens", "output_tokens")
+    return {
+        "cache_key": hashlib.sha256(hashed.encode()).hexdigest()[:12],
+        "rubric_version": rubric.split("\n", maxsplit=1)[0].split(": ")[1],
+        "judge_model": judge_model,
+        "verdict": verdict,
+        "reasoning": f"The first is “shorter”.\nThe second is longer.\n\nVERDICT: {verdict}",
+        "timestamp": "2026-04-26T09:00:00+00:00",
+        "metadata": {
+            "dimension": dimension,
+            **pair,
+            "source": prompt_id.rpartition("_")[0],
+            **dict.fromkeys(tokens, 100),
+        },
     }
 
 

@@ -346,10 +346,18 @@ class PlannedQuestions(Protocol):
 class QuestionResults:
     """The results of a plan's questions. Raw replies are parsed again each time: the cache stores only them."""
 
-    def __init__(self, plan: PlannedQuestions, ledger: Ledger, run: str) -> None:
+    def __init__(
+        self,
+        plan: PlannedQuestions,
+        ledger: Ledger,
+        run: str,
+        otherwise: Callable[[Question], JudgedQuestion | None] = lambda _question: None,
+    ) -> None:
+        """``otherwise``: the result of a question that has no reply in the ledger, if it is known elsewhere."""
         self._plan = plan
         self._ledger = ledger
         self._run = run
+        self._otherwise = otherwise
         self._failed: dict[str, tuple[str, str | None]] | None = None
         self._states: dict[str, Counter[str]] = {}
         #: The first error message of each state, of the dimensions read so far.
@@ -381,6 +389,8 @@ class QuestionResults:
                 yield self._judged(question, key, replies.get(key, []))
 
     def _judged(self, question: Question, key: str, bodies: Sequence[Body]) -> JudgedQuestion:
+        if not bodies and (known := self._otherwise(question)) is not None:
+            return known
         seat = self._plan.seat(question)
         readings: list[tuple[Reply | None, ParsedReply]] = [seat.reading(body) for body in bodies]
         if not readings:

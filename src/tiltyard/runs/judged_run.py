@@ -108,6 +108,8 @@ class JudgedRun:
     #: The plan's estimate, plain values only; costs.json shows it next to the actual costs.
     estimate: Mapping[str, object] = field(default_factory=dict)
     prompt_cache_asked: bool = False
+    #: Judgments that another script has paid for, by dimension: how many were used, and why others were not.
+    paid_judgments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: ISO 8601, UTC. ``finished_at`` is ``None`` until everything is judged.
     started_at: str
     finished_at: str | None = None

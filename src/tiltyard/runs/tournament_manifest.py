@@ -29,7 +29,7 @@ _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 _AS_IN_THE_RUN = (
     *("run_id", "mode", "config_path", "entrants", "bank_size", "n_perms", "shuffle_seed", "pilot_seed"),
     *("started_at", "judges", "judge_models", "quorum", "limit_pairs", "sample_pairs", "k_sweep"),
-    *("default_k", "n_bootstraps", "arena", "prompt_cache_asked"),
+    *("default_k", "n_bootstraps", "arena", "prompt_cache_asked", "paid_judgments"),
 )
 #: Bounded, because the files are looked for one by one.
 PartCount = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -118,6 +118,9 @@ class TournamentManifest(ManifestDocument):
     #: What the plan expected.
     estimate: dict[str, object]
     prompt_cache_asked: bool
+    #: Judgments that another script has paid for: how many are ``used``, and how many not because they are ``stale``
+    #: (of other texts), ``other`` (of other questions) or ``replaced`` (by a later line).
+    paid_judgments: dict[Dimension, dict[str, int]] = Field(default_factory=dict)
     platform: Platform
     report_data: ReportDataEntry
     #: Every file except the manifest and its hash, with its SHA-256.

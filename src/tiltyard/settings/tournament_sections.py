@@ -253,6 +253,7 @@ class RubricFile(ConfigSection):
     path: PathText | None = None
     #: ``gold``: leave prompts without a gold answer out of this dimension.
     needs: Annotated[Literal["gold"], one_of("gold")] | None = None
+    synonyms = {"expects_gold_answer": {True: {"needs": "gold"}, False: {}}}  # noqa: RUF012
 
 
 class ChecksSection(ConfigSection):
@@ -302,7 +303,8 @@ class CachesSection(ConfigSection):
     #: Folder of ``responses_<entrant>.jsonl`` (slashes in a name are spelled ``%2F``), with ``entrant_id``,
     #: ``prompt_id`` and ``response_text``; read in addition to ``answers``, written by ``tiltyard generate``.
     responses_dir: PathText | None = None
-    #: Folder of the ledger; ``TILTYARD_HOME`` by default. Not used with ``DATABASE_URL``.
+    #: Folder of the ledger; ``TILTYARD_HOME`` by default. Not used with ``DATABASE_URL``. With ``--skip-judging``,
+    #: ``judgments_<dimension>.jsonl`` in it are read.
     judgments_dir: PathText | None = None
 
 

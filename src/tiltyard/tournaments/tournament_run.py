@@ -42,6 +42,7 @@ from tiltyard.settings.prices import (
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig, load_config, resolve_config
 from tiltyard.tournaments.cost_estimate import PlanEstimate, estimate_plan
 from tiltyard.tournaments.inputs import TournamentInputs, load_inputs
+from tiltyard.tournaments.paid_judgments import PaidJudgments, read_paid_judgments
 from tiltyard.tournaments.preflight import cached_forms, run_preflight
 from tiltyard.tournaments.tournament_plan import TournamentPlan, make_plan
 
@@ -262,14 +263,19 @@ def judge_tournament(
             estimate = json.dumps(expected.to_dict(), sort_keys=True)
             row = ledger.open_run(run_id, prepared.identity, prepared.cap, estimate)
 
+        paid = read_paid_judgments(prepared.config, prepared.plan) if skip_judging else PaidJudgments()
+
         def begin() -> JudgedTournament:
-            readings = QuestionResults(prepared.plan, ledger, run_id)
+            readings = QuestionResults(prepared.plan, ledger, run_id, paid.find)
             run = _judged_run(prepared, ledger, out, run_id, started_at, readings, json.loads(row.estimate))
+            run = replace(run, paid_judgments=paid.counts)
             begin_folder(out, run)
             return JudgedTournament(out, run, readings, prepared.seats, capped=prepared.cap is not None)
 
         judged = begin()
         watch.begun(out, left, row.spent, prepared.cap, resumed=resumed)
+        for note in paid.notes():
+            watch.note(note)
         if left:
             heard = RunProgress(on_tick=watch.tick)
             found = run_preflight(prepared.plan, run_id, prepared.databases, heard)

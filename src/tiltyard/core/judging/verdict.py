@@ -161,6 +161,11 @@ def _from_text(reply: Reply) -> Verdict:
     return Verdict(*verdict, "\n".join(lines).strip())
 
 
+def has_verdict_line(text: str) -> bool:
+    """Whether a line of the text begins as a verdict does, readable or not."""
+    return any(_VERDICT_START.match(line) for line in text.splitlines())
+
+
 def _line_verdict(line: str) -> tuple[VerdictStep, bool] | None:
     """Step and both_bad of a line that consists of a verdict only."""
     found = _VERDICT_LINE.fullmatch(line)

@@ -116,8 +116,12 @@ def test_the_commands_of_the_page_that_call_a_judge(tmp_path, billed, monkeypatc
         ran = yard.call(*words[1:])
         # Planted questions and repeats: the local judge chooses by position.
         assert ran.code in (0, 4), ran.err
+    pooled, drawn = read_strictly(tmp_path / "pooled")
+    assert (drawn["model"], drawn["n_bootstraps"]) == ("newcomer-2b", 100)
+    assert sum(entry["n_battles"] for entry in drawn["ratings"]) == 2 * len(pooled)
     battles, report = read_strictly(tmp_path / "placed")
-    assert {entry["model"] for entry in report["ratings"] if entry["source"] == "evaluated"} == {
-        "newcomer-2b"
-    }
+    assert [battle["winner"] for battle in battles] == [battle["winner"] for battle in pooled]
+    for document in (report, drawn):
+        evaluated = {entry["model"] for entry in document["ratings"] if entry["source"] == "evaluated"}
+        assert evaluated == {"newcomer-2b"}
     assert sum(battle["winner"] == "tie (bothbad)" for battle in battles) == 20

@@ -10,8 +10,10 @@ import yaml
 
 from support.arranged import Arranged, arrange, read_lines, write_lines
 from support.paper_tournament import DIMENSIONS, ENTRANTS, RESPONSES, make_paper_tournament
+from support.run_folders import copied, edit_json, failed, rehash
 from tiltyard.core.judging.question import Rubric
 from tiltyard.errors import BadConfig
+from tiltyard.runs.run_verification import verify_run
 from tiltyard.settings.tournament_config import SHIPPED, shipped_rubric
 from tiltyard.tournaments.plan_findings import plan_findings, rubric_findings
 
@@ -38,9 +40,24 @@ def test_a_dimension_that_needs_gold_answers_leaves_the_other_prompts_out(tmp_pa
     }
     assert arranged.document("manifest.json")["rubrics"]["mine"]["needs"] == "gold"
     arranged.done("verify", "out")
+    forged = copied(tmp_path / "out", tmp_path / "forged")
+    edit_json(forged / "manifest.json", lambda document: document["rubrics"]["mine"].update(needs=None))
+    rehash(forged)
+    assert {"configuration", "matches/matches.jsonl"} & set(failed(verify_run(forged)))
     # The resolved configuration leaves out the same prompts, and finds the rubric where it is.
     arranged.done("run", "out/config.yaml", "--output-dir", "again")
     assert (tmp_path / "out/battles.jsonl").read_bytes() == (tmp_path / "again/battles.jsonl").read_bytes()
+
+
+def test_a_dimension_whose_gold_answers_nobody_answered_has_no_battles(tmp_path, billed):
+    rubrics = {"factuality": {"needs": "gold"}, "calibration": {}}
+    arranged = arrange(tmp_path, models=2, judge=billed.judge(), rubrics=rubrics)
+    without_gold(arranged, "p0001", "p0002", "p0003")
+    rows = read_lines(tmp_path / "answers.jsonl")
+    write_lines(tmp_path / "answers.jsonl", rows[1:])
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert {row["dimension"] for row in arranged.verdicts()} == {"calibration"}
+    arranged.done("verify", "out")
 
 
 def test_a_dimension_that_needs_gold_answers_and_has_none_is_an_error(tmp_path):

@@ -3,6 +3,7 @@
 import io
 import json
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from support import script_results
 from support.judged_runs import document, failed, made_run, written
 from support.paper_tournament import DIMENSIONS, ENTRANTS, make_paper_tournament
+from tiltyard.cli.run import show_elo
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.files.answer import Answer
 from tiltyard.runs.judgments import elo_archive, elo_document
@@ -77,7 +79,7 @@ def paper_run(tmp_path_factory):
     return paper, written(root, run)
 
 
-def test_the_fixture_has_the_results_of_the_script(paper_run):
+def test_the_fixture_has_the_results_of_the_script(paper_run, capsys):
     paper, folder = paper_run
     judgments = script_results.read_judgments(folder, DIMENSIONS)
     elo = paper.document["elo"]
@@ -89,6 +91,8 @@ def test_the_fixture_has_the_results_of_the_script(paper_run):
         same_arrays(archive, arrays)
     text = (folder / "pairwise_winrates.csv").read_text(encoding="utf-8")
     assert script_results.read_winrates(text) == script_results.winrates(judgments)
+    show_elo(SimpleNamespace(out=folder))
+    assert capsys.readouterr().out.startswith(f"{script_results.table(results)}\n\n")
     assert sum(results["n_decisive_matches"].values()) > 400
     assert failed(verify_run(folder)) == []
 

@@ -54,7 +54,7 @@ def test_the_page_is_whole_and_has_each_section_once(original):
     parser.feed((original / "report.html").read_text())
     assert parser.open == []
     boards = ["board-0", "board-1", "board-2"]
-    assert parser.sections == [*boards, "said", "choices", "judges", "questions", "costs"]
+    assert parser.sections == ["elo", *boards, "said", "choices", "judges", "questions", "costs"]
 
 
 def test_no_name_can_leave_its_place(tmp_path):

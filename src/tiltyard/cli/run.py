@@ -142,6 +142,7 @@ def run(
         tell_findings(prepared)
     with JudgingProgress() as watcher:
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
+    show_elo(finished)
     show_summary(finished)
 
 
@@ -212,6 +213,17 @@ def tell_findings(prepared: PreparedRun) -> None:
 
     for finding in plan_findings(prepared.plan, prepared.mode):
         typer.echo(escape_controls(str(finding)), err=True)
+
+
+def show_elo(finished: FinishedRun) -> None:
+    """Print the Elo summary, with lines as long as they are, and why the ratings after it differ."""
+    from tiltyard.report.elo_summary import ELO_NOTE, elo_table
+    from tiltyard.report.terminal import Terminal
+    from tiltyard.runs.tournament_writer import read_elo
+
+    terminal = Terminal()
+    terminal.print(f"\n{elo_table(read_elo(finished.out))}\n", soft_wrap=True)
+    terminal.print(f"{ELO_NOTE}\n")
 
 
 def show_summary(finished: FinishedRun) -> None:

@@ -23,6 +23,8 @@ One = TypeVar("One")
 HEATMAP_MODELS = 40
 #: The largest number of models for which the cells of a heatmap have numbers.
 _NUMBERED_MODELS = 16
+#: Models whose ratings are drawn under each K.
+_SWEEP_MODELS = 12
 ACCENT = "#2f6f8f"
 _WIDTH_PIXELS = 640
 
@@ -103,28 +105,44 @@ def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
         specs["Score of row against column"] = _scores(cells, shown)
         specs["Battles by pair"] = _battles(cells, shown)
     if rated.sweep:
-        import altair as alt
-
-        best = [row.model for row in rated.board.rows if row.group == 0][:12]
-        values = [
-            {"K": k, "model": model, "rating": round(float(ratings.rating[ratings.models.index(model)]), 2)}
-            for k, ratings in rated.sweep.items()
-            for model in best
-        ]
-        chart = (
-            alt.Chart(chart_data(values))
-            .mark_line(point=True)
-            .encode(
-                x=alt.X("K:Q", scale=alt.Scale(type="log", base=2), title="K"),
-                y=alt.Y("rating:Q", scale=alt.Scale(zero=False), title="Elo"),
-                color=alt.Color("model:N", sort=best, title=None, legend=alt.Legend(symbolLimit=12)),
-                tooltip=["model:N", "K:Q", "rating:Q"],
-            )
+        specs["Elo under other values of K"] = sweep_spec(
+            {
+                k: dict(zip(ratings.models, ratings.rating.tolist(), strict=True))
+                for k, ratings in rated.sweep.items()
+            },
+            [row.model for row in rows],
         )
-        specs["Elo under other values of K"] = spec_of(chart.properties(width="container", height=300))
     if rated.prediction is not None:
         specs["Predicted against observed score"] = _calibration(rated)
     return specs
+
+
+def sweep_spec(ratings: Mapping[float, Mapping[str, float]], best: Sequence[str] | None = None) -> Spec:
+    """The first ratings under each K. ``best`` lists models, best first; otherwise the first K decides."""
+    import altair as alt
+
+    if best is None:
+        first = next(iter(ratings.values()))
+        best = sorted(first, key=lambda model: -first[model])
+    best = best[:_SWEEP_MODELS]
+    values = [
+        {"K": k, "model": model, "rating": round(found[model], 2)}
+        for k, found in ratings.items()
+        for model in best
+    ]
+    chart = (
+        alt.Chart(chart_data(values))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("K:Q", scale=alt.Scale(type="log", base=2), title="K"),
+            y=alt.Y("rating:Q", scale=alt.Scale(zero=False), title="Elo"),
+            color=alt.Color(
+                "model:N", sort=list(best), title=None, legend=alt.Legend(symbolLimit=_SWEEP_MODELS)
+            ),
+            tooltip=["model:N", "K:Q", "rating:Q"],
+        )
+    )
+    return spec_of(chart.properties(width="container", height=300))
 
 
 def ratings_chart(rows: Sequence[Row]) -> Any:

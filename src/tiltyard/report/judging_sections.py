@@ -236,7 +236,7 @@ def _matches(matches: Mapping[str, MatchCounts]) -> str:
     labels = next((list(one["labels"]) for one in matches.values()), [])
     heads = (
         "Dimension",
-        *(name.replace("_", " ").capitalize() for name in _MATCH_COUNTS),
+        *("Won" if name == "decisive" else name.replace("_", " ").capitalize() for name in _MATCH_COUNTS),
         *(name.replace("_", " ") for name in labels),
     )
     return f"<h3>Matches</h3>\n{table_html(heads, rows)}"

@@ -318,7 +318,11 @@ def tournament_summary(
 
     ``diagnostics`` and ``costs`` are the documents of those names.
     """
-    parts: list[RenderableType] = [Text("Ratings, with 95 % intervals", style="bold"), "", _ratings(groups)]
+    parts: list[RenderableType] = [
+        Text("Bradley–Terry ratings, with 95 % intervals", style="bold"),
+        "",
+        _ratings(groups),
+    ]
     parts += ["", Text("Matches", style="bold"), "", _matches(diagnostics), *_dropped(diagnostics)]
     actual = costs["actual"]
     lost = actual["paid_and_lost"]
@@ -377,7 +381,8 @@ def _matches(diagnostics: DiagnosticsDocument) -> RenderableType:
         [dimension, *(f"{one[name]:,}" for name in _MATCH_COUNTS), f"{one['labels']['inconsistent']:,}"]
         for dimension, one in diagnostics["matches"].items()
     ]
-    return NameTable(("dimension", *_MATCH_COUNTS, "inconsistent"), rows)
+    # Not decisive and inconsistent: the Elo summary counts leans among those without a winner.
+    return NameTable(("dimension", "matches", "settled", "won", "incomplete", "opposite"), rows)
 
 
 def _dropped(diagnostics: DiagnosticsDocument) -> list[RenderableType]:

@@ -10,6 +10,7 @@ from typing import Any
 from tiltyard.core.board import RatedGroup
 from tiltyard.report.board_charts import charts_available
 from tiltyard.report.board_page import PAGE_FOOTER, boards_html
+from tiltyard.report.elo_summary import elo_section
 from tiltyard.report.html_parts import charts_note, charts_script, offline_page
 from tiltyard.report.judging_sections import (
     choices_section,
@@ -181,6 +182,7 @@ class ComputedFiles:
             tournament_lede(
                 manifest.judges, manifest.quorum, manifest.entrants, manifest.selected_prompt_count
             ),
+            "" if manifest.model is not None else elo_section(self.elo),
             boards_html(self.groups, fold_charts=True, pair_address=self._pair_address),
             charts_note(),
             browser_section(head),

@@ -22,7 +22,7 @@ from tiltyard.foundation.local_files import (
     refuse_unwritable,
     remove_drafts,
 )
-from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
+from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument, EloDocument
 from tiltyard.report.verdict_parts import REPORT_DATA, VerdictParts
 from tiltyard.runs.dimension_ratings import rate_dimensions
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
@@ -51,6 +51,7 @@ from tiltyard.runs.tournament_files import (
     CONFIG,
     COSTS,
     DIAGNOSTICS,
+    ELO,
     MATCHES,
     PER_PERM,
     ComputedFiles,
@@ -145,6 +146,12 @@ def read_run_documents(out: Path) -> tuple[DiagnosticsDocument, CostsDocument]:
     diagnostics: DiagnosticsDocument = parse_document(DIAGNOSTICS, (out / DIAGNOSTICS).read_bytes())
     costs: CostsDocument = parse_document(COSTS, (out / COSTS).read_bytes())
     return diagnostics, costs
+
+
+def read_elo(out: Path) -> EloDocument:
+    """Read `elo_results.json` of a finished run."""
+    document: EloDocument = parse_document(ELO, (out / ELO).read_bytes())
+    return document
 
 
 def _prepare(out: Path, *names: str) -> None:

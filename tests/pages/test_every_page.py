@@ -195,6 +195,8 @@ ELSEWHERE = {
     "/arenas/{arena}/model-charts/{chart}.json",
     "/arenas/{arena}/model-charts/{chart}.svg",
     "/arenas/{arena}/panel",
+    "/arenas/{arena}/responses",
+    "/arenas/{arena}/responses/file",
     "/assets/{name}",
     "/claim/{token}",
     "/favicon.ico",

@@ -118,7 +118,14 @@ async def model_page(
     profile = await _profile(request, arena, source, model)
     details = (await model_details_of(request, arena)).of(profile.name)
     asked = ModelPageQuery(source, sort, order, whole=rows == "all")
-    shown = (arena.name, arena.title, profile.name, profile.snapshot.sha256, *asked.query().values())
+    shown = (
+        arena.name,
+        arena.title,
+        arena.settings.stage,
+        profile.name,
+        profile.snapshot.sha256,
+        *asked.query().values(),
+    )
     key = (*shown, *details.texts().values(), theme_of(request), localization_of(request).language)
     made = await board_page_cache_of(request).rendered(
         ("model", *key), lambda: _rendered(request, arena, profile, asked, details)

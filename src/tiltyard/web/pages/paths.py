@@ -35,6 +35,11 @@ def model(arena: str, name: str, **query: str | None) -> str:
     return asked(f"/arenas/{_quoted(arena)}/models/{_quoted(name)}", query)
 
 
+def responses(arena: str, **query: str | None) -> str:
+    """A response under its model's name, in an archived arena: with ``model`` and ``prompt``."""
+    return asked(f"/arenas/{_quoted(arena)}/responses", query)
+
+
 def vote(arena: str, **query: str | None) -> str:
     return asked(f"/arenas/{_quoted(arena)}/vote", query)
 

@@ -38,7 +38,7 @@ _ADMIN = [Depends(ScopeCheck("admin"))]
 _REFUSALS = document_problems(401, 403, 404, 422, 503)
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 #: A response is downloaded, and can do nothing if it is opened.
-_DOWNLOAD_HEADERS = {
+DOWNLOAD_HEADERS = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "Content-Disposition": "attachment",
 }
@@ -137,4 +137,4 @@ async def response(
     content = await registry.blobs.read_kept(await find_kept_response(registry.pool, arena, model, prompt))
     if image is not None:
         content = await asyncio.to_thread(conversation_image, content, image)
-    return Response(content.data, media_type=content.media_type, headers=_DOWNLOAD_HEADERS)
+    return Response(content.data, media_type=content.media_type, headers=DOWNLOAD_HEADERS)

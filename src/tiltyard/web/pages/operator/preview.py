@@ -15,18 +15,16 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import read_prompt_responses
 from tiltyard.arena.content.blob_store import ResponseContent
-from tiltyard.arena.content.stored_conversations import CONVERSATION, read_conversation
 from tiltyard.arena.operators.stages import AnsweredPrompt, PreviewedResponse, find_answered_prompt
 from tiltyard.errors import NotFound
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.matchup_view import (
-    ConversationTurn,
     MatchupSide,
     MatchupView,
-    build_single_turn,
     divide_conversations,
     image_address,
 )
+from tiltyard.web.pages.model_responses import ResponsePreview, preview_content
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, OperatorVisit, operator_router
 from tiltyard.web.pages.voter_texts import read_voter_texts
 from tiltyard.web.texts import render_text
@@ -100,19 +98,6 @@ async def _rendered(text: str, language: str | None) -> Markup:
 
 
 @dataclass(frozen=True, slots=True)
-class ResponsePreview:
-    """A response: a text as HTML, or the URL of other content. It has neither if it is withdrawn."""
-
-    model: str
-    text: Markup | None = None
-    #: What stands before a text: the messages and steps of a conversation.
-    turn: ConversationTurn | None = None
-    #: ``image``, ``audio`` or ``text``, which means an app here.
-    kind: str = ""
-    href: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PromptPreview:
     """A prompt, which is ``None`` if it is withdrawn, and responses to it."""
 
@@ -137,10 +122,4 @@ async def _response(visit: ArenaVisit, prompt: str, model: str, response: int | 
         content = None
     if content is None:
         return ResponsePreview(model)
-    url, query = f"/api/v1/arenas/{visit.arena.name}/responses", {"model": model, "prompt": prompt}
-    if content.media_type in (PLAIN, CONVERSATION):
-        stored = await asyncio.to_thread(read_conversation, content)
-        turn = build_single_turn(stored, image_address(url, query))
-        return ResponsePreview(model, text=await asyncio.to_thread(render_text, stored.response), turn=turn)
-    href = paths.asked(url, query)
-    return ResponsePreview(model, kind=content.media_type.partition("/")[0], href=href)
+    return await preview_content(content, f"/api/v1/arenas/{visit.arena.name}/responses", model, prompt)

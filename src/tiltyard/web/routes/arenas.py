@@ -6,13 +6,15 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path as FilePath
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Body, Depends, Query, Request
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
+from tiltyard.arena.boards.shadow_boards import shadow_board
 from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import (
@@ -42,10 +44,13 @@ from tiltyard.web.access.route_access import (
     ModelName,
     ReadableArena,
     ScopeCheck,
+    Source,
     boards_of,
     may_read,
+    source_number,
 )
 from tiltyard.web.edge.problem_details import OpenApi, document_problems
+from tiltyard.web.routes.boards import send_private, write_csv
 from tiltyard.wire.arenas import (
     ArenaInfo,
     ArenaList,
@@ -58,6 +63,8 @@ from tiltyard.wire.arenas import (
     PhaseRequest,
     PolicyInForce,
     PromptList,
+    ShadowBoard,
+    ShadowRow,
     Values,
     Withdrawn,
     WithdrawRequest,
@@ -219,6 +226,29 @@ async def set_phase(arena: ArenaName, body: PhaseRequest, request: Request, acto
     """Set the phase of the ranking policy, 1 to 4."""
     changed = await set_policy(registry_of(request).pool, arena, {"phase": body.phase}, actor=actor.name)
     return PolicyInForce(policy=asdict(changed))
+
+
+@router.get(
+    "/{arena}/shadow",
+    response_model=ShadowBoard,
+    summary="The shadow board",
+    responses=_REFUSALS,
+    dependencies=_ADMIN,
+)
+async def shadow(
+    arena: ArenaName,
+    request: Request,
+    source: Source = "human",
+    format: Annotated[Literal["json", "csv"], Query(description="The file format.")] = "json",
+) -> ShadowBoard | Response:
+    """Each model's rank by legacy Elo and under the ranking policy, and why they differ; as CSV, its models alone."""
+    boards = boards_of(request)
+    found = shadow_board(await boards.latest((await boards.arena(arena)).arena, source_number(source)))
+    if format == "json":
+        return found
+    data = write_csv([field.name for field in fields(ShadowRow)], [asdict(one) for one in found.models])
+    headers = {"Content-Disposition": f'attachment; filename="{arena}-shadow.csv"'}
+    return send_private(data, "text/csv; charset=utf-8", headers)
 
 
 async def _enabled(request: Request, arena: str, model: str, actor: Actor, *, enabled: bool) -> Enabled:

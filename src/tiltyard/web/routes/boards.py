@@ -5,16 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from tiltyard.arena.boards.filtered_boards import VoteSubset
-from tiltyard.arena.boards.shadow_boards import shadow_board
 from tiltyard.arena.boards.snapshot_cache import HashedDocument
 from tiltyard.arena.boards.snapshots import board_of, list_snapshots
 from tiltyard.arena.boards.weekly_reports import FIRST_PUBLIC_REPORT_PHASE, list_reports, read_report
@@ -27,14 +26,13 @@ from tiltyard.web.access.route_access import (
     CurrentActor,
     ModelName,
     ReadableArena,
-    ScopeCheck,
     Source,
     boards_of,
     send_cacheable,
     source_number,
 )
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.wire.arenas import ReportList, ShadowBoard, ShadowRow, SnapshotList, Values
+from tiltyard.wire.arenas import ReportList, SnapshotList, Values
 from tiltyard.wire.records import Plain
 
 
@@ -266,7 +264,7 @@ async def report(arena: ReadableArena, report: Hash, request: Request, actor: Cu
     except NotFound:
         if not _operates(actor, arena):
             raise
-        return _send_private((await read_report(pool, arena.arena, report)).encode(), "application/json")
+        return send_private((await read_report(pool, arena.arena, report)).encode(), "application/json")
     return send_cacheable(request, arena, document.encode(), report, for_ever=True)
 
 
@@ -274,33 +272,10 @@ def _operates(actor: Actor | None, arena: Arena) -> bool:
     return actor is not None and actor.may("admin", arena.name)
 
 
-def _send_private(data: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+def send_private(data: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
     return Response(
         data, headers={"Cache-Control": "private, no-store", **(headers or {})}, media_type=media_type
     )
-
-
-@router.get(
-    "/shadow",
-    response_model=ShadowBoard,
-    tags=["operators"],
-    summary="The shadow board",
-    responses=document_problems(401, 403, 404, 422, 503),
-    dependencies=[Depends(ScopeCheck("admin"))],
-)
-async def shadow(
-    arena: ReadableArena,
-    request: Request,
-    source: Source = "human",
-    format: Annotated[Literal["json", "csv"], Query(description="The file format.")] = "json",
-) -> ShadowBoard | Response:
-    """Each model's rank by legacy Elo and under the ranking policy, and why they differ; as CSV, its models alone."""
-    found = shadow_board(await boards_of(request).latest(arena.arena, source_number(source)))
-    if format == "json":
-        return found
-    data = write_csv([field.name for field in fields(ShadowRow)], [asdict(one) for one in found.models])
-    headers = {"Content-Disposition": f'attachment; filename="{arena.name}-shadow.csv"'}
-    return _send_private(data, "text/csv; charset=utf-8", headers)
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:

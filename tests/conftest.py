@@ -60,7 +60,21 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[str]:
+def _quick_passwords() -> Iterator[None]:
+    """Passwords are hashed as always, only with less effort: a quarter of a second of CPU for each otherwise."""
+    from argon2 import PasswordHasher
+
+    from tiltyard.arena import accounts
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            accounts, "_hasher", lambda: PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+        )
+        yield
+
+
+@pytest.fixture(scope="session")
+def server(_quick_passwords: None) -> Iterator[str]:
     """The address of PostgreSQL 18's maintenance database."""
     with postgres() as url:
         yield url
@@ -86,3 +100,11 @@ def database(server: str, template: str) -> Iterator[str]:
     """The address of a fresh database with our tables."""
     with fresh_database(server, template) as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def without_charts() -> Iterator[None]:
+    """Pages have no charts, as without the extra `plots`: they take most of the time that a page takes."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
+        yield

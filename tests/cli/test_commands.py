@@ -24,11 +24,7 @@ from tiltyard.simulation.demo.demo_voters import demo_battles
 
 FIXTURES = Path(__file__).parents[1] / "files" / "fixtures"
 MODULE = (sys.executable, "-m", "tiltyard")
-
-
-@pytest.fixture(autouse=True)
-def no_plots(monkeypatch):
-    monkeypatch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
+pytestmark = pytest.mark.usefixtures("without_charts")
 
 
 @pytest.fixture

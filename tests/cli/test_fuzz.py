@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from support.command import run
 from support.sizes import sized
 
+pytestmark = pytest.mark.usefixtures("without_charts")
+
 names = st.sampled_from(["a", "b", "c", "d", "[red]", "\x1b[1m", "</td>", "é"])
 required = {
     "model_a": names,
@@ -120,13 +122,6 @@ def options(draw):
         for name in chosen
         for word in (name, *([draw(st.sampled_from(OPTIONS[name]))] if OPTIONS[name] else []))
     ]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_plots():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
-        yield
 
 
 def answered(folder, data, given_options):

@@ -63,12 +63,14 @@ def sign_in(opened: Visit, path: str = "/operator") -> None:
     follow(page.get_by_role("button", name="Sign in"))
 
 
-def axe(page: Page, *, iframes: bool = True) -> list[tuple[str, str, list[str]]]:
-    """Grave violations on a page: rule, what it is about, where. ``iframes``: in its frames as well."""
+def axe(page: Page, *, within: str | None = None, iframes: bool = True) -> list[tuple[str, str, list[str]]]:
+    """Grave violations on a page, or ``within`` a part: rule, what it is about, where. ``iframes``: in frames too."""
     if not page.evaluate("'axe' in window"):
         page.add_script_tag(path=AXE)
     found = page.evaluate(
-        "async iframes => (await axe.run({resultTypes: ['violations'], iframes})).violations", iframes
+        "async ([within, iframes]) =>"
+        " (await axe.run(within ?? document, {resultTypes: ['violations'], iframes})).violations",
+        [within, iframes],
     )
     return [
         (one["id"], one["help"], [node["html"][:200] for node in one["nodes"]][:3])

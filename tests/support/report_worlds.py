@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from support.sizes import sized
 from tiltyard.core.battles import Battle
 from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.files import open_battles, write_battles
@@ -20,6 +21,8 @@ CATEGORIES = ("chat", "code", "creative", "hard prompts", "law", "mathematics", 
 MODELS = tuple(f"{name}-{size}b" for size in (4, 12, 32, 70) for name in (
     "alder", "birch", "cedar", "doum", "elm", "fir", "gum", "hazel", "ilex", "juniper", "kauri", "larch", "maple", "neem", "oak",
 ))  # fmt: skip
+#: The models of the report ``many``.
+MANY = MODELS[: sized(32, 60)]
 LONG_NAMES = tuple(f"organisation-{k}/assistant-large-instruct-{40 + k}b-preview-26-11-17" for k in range(8))
 
 
@@ -65,8 +68,8 @@ def _two_islands() -> Iterator[Battle]:
 REPORTS = {
     "plain": (lambda: demo_battles(3000), RateSettings(arena="Demo arena", n_bootstraps=20)),
     "many": (
-        lambda: drawn_battles(MODELS, CATEGORIES, 40_000),
-        RateSettings(by="category", arena="Sixty models"),
+        lambda: drawn_battles(MANY, CATEGORIES[:: sized(2, 1)], 40_000),
+        RateSettings(by="category", arena="Many models"),
     ),
     "elo": (
         lambda: demo_battles(1500),

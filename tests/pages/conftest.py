@@ -8,18 +8,23 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from argon2 import PasswordHasher
 from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
 
 from support.browsing import DESKTOP, PHONE, Visit
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
 from support.served import Served, make_operator, served
-from tiltyard.arena import accounts
 
 #: Chromium without its windows: the same pages for less than half of the time.
 _CHROMIUM = "/usr/bin/chromium-headless-shell"
-_FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--disable-gpu"]
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-quic",
+    "--disable-gpu",
+    "--in-process-gpu",
+    "--renderer-process-limit=1",
+]
 
 
 #: A page may take its time on a busy machine; what never comes fails all the same.
@@ -59,15 +64,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in found:
             if item is not kept:
                 item.add_marker(pytest.mark.slow)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _cheap_passwords() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            accounts, "_hasher", lambda: PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-        )
-        yield
 
 
 @pytest.fixture(scope="package")

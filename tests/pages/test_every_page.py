@@ -5,15 +5,18 @@ A page that no path here leads to fails the last test.
 
 import re
 from collections import Counter
+from html import unescape
 
 import pytest
 
+from support import visitors
 from support.browsing import DESKTOP, PHONE, SIZES, Visit, axe, readable, sign_in
 from support.live_arenas import made_arena
 from support.page_layout import WIDE, check_layout, resize
 from support.page_routes import ASKED, page_routes
 from support.postgres_servers import fresh_database
 from support.served import make_operator, served
+from support.sizes import sized
 from support.voted_arenas import close_window, rate, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -46,6 +49,8 @@ PUBLIC = (
 )
 
 
+#: Of the operator's pages, axe reads one of so many in every run.
+AXE_EVERY = sized(4, 1)
 #: Buttons of a row that lie on what stands before them.
 COVERED = """() => [...document.querySelectorAll('.operator-acts')].filter(
   one => one.getBoundingClientRect().left < one.previousElementSibling.getBoundingClientRect().right - 1
@@ -115,11 +120,11 @@ def test_it_asks_nobody_else_and_keeps_its_policy(visit, site, path, js, size):
 
 
 @pytest.fixture(scope="module")
-def operators(tours, site):
+def operators(site):
     """Every kind of page that the operator's pages lead to, followed from the first; a few of each kind."""
-    opened = tours[DESKTOP, "light"]
-    sign_in(opened)
-    page, found, left, seen = opened.page, [], ["/operator"], Counter()
+    client = site.client(follow_redirects=True)
+    visitors.sign_in(client)
+    found, left, seen = [], ["/operator"], Counter()
     routes = getting()
     while left:
         path = left.pop(0)
@@ -128,14 +133,12 @@ def operators(tours, site):
             continue
         seen[route] += 1
         found.append(path)
-        answer = page.goto(site.url + path)
-        assert answer.status == 200, path
+        answer = client.get(path, headers={"accept": "text/html"})
+        assert answer.status_code == 200, path
         if "text/html" not in answer.headers["content-type"]:
             continue
-        hrefs = page.eval_on_selector_all(
-            "a[href^='/operator']", "all => all.map(a => a.getAttribute('href'))"
-        )
-        left += [href.partition("#")[0] for href in hrefs]
+        hrefs = re.findall(r'<a\b[^>]*\shref="(/operator[^"#]*)', answer.text)
+        left += map(unescape, hrefs)
     return found
 
 
@@ -147,9 +150,9 @@ def test_the_operator_can_read_everything(tours, site, operators, size, theme):
     opened = tours[size, theme]
     sign_in(opened)
     first = [next((one for one in operators if leads(route, one)), None) for route in getting()]
-    for path in filter(None, first):
+    for number, path in enumerate(filter(None, first)):
         opened.page.goto(site.url + path)
-        assert axe(opened.page) == [], path
+        assert number % AXE_EVERY or axe(opened.page) == [], path
         assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path
         assert size != PHONE or opened.page.evaluate(COVERED) == [], path
 

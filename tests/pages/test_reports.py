@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from support.browsing import DESKTOP, PHONE, Visit, axe
 from support.pdf_text import pdf_text
-from support.report_worlds import REPORTS, write_report
+from support.report_worlds import MANY, REPORTS, write_report
 
 TABLET, WIDE = (768, 1024), (1920, 1080)
 #: Battles that are enough for a page to look as it does with all.
@@ -109,7 +109,7 @@ def test_every_screen_shows_the_board_and_its_chart_whole(name, size, opened):
     assert page.locator("p.settled").first.bounding_box()["width"] <= 800
 
 
-@pytest.mark.slow(but_every=4)
+@pytest.mark.slow(but=("light-small-plain", "dark-large-islands"))
 @pytest.mark.parametrize("name", ["plain", "islands", "many"])
 @pytest.mark.parametrize("size", [PHONE, WIDE], ids=["small", "large"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -117,6 +117,10 @@ def test_axe_finds_nothing(name, size, scheme, opened):
     page = opened(name, size, scheme, bypass_csp=True)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert axe(page) == []
+
+
+def test_axe_finds_nothing_in_the_matrix(opened):
+    assert axe(opened("many", PHONE, "dark", bypass_csp=True), within=".matrix") == []
 
 
 def test_without_scripts_the_first_screen_is_the_same(opened):
@@ -171,7 +175,7 @@ def test_the_matrix_keeps_its_head_and_its_names_in_sight(size, opened):
     last = page.locator(".matrix tbody tr").last
     expect(last.locator("th")).to_be_in_viewport(ratio=0.9)
     assert last.locator("th").bounding_box()["x"] == pytest.approx(box.bounding_box()["x"], abs=2)
-    assert page.locator(".matrix tbody tr").count() == 60
+    assert page.locator(".matrix tbody tr").count() == len(MANY)
     page.locator(".matrix thead a", has_text="law").click()
     expect(page.locator("h2", has_text="law")).to_be_in_viewport()
 

@@ -226,6 +226,11 @@ def open_path(path: str | os.PathLike[str], options: ReadOptions) -> BattleSourc
     return _together(text, [open_input(part) for part in _parts(text)], options)
 
 
+def open_file(file: InputFile, options: ReadOptions) -> BattleSource:
+    """Open one file that is there already, under its own name."""
+    return _together(file.name, [file], options)
+
+
 def _together(text: str, files: Sequence[InputFile], options: ReadOptions) -> BattleSource:
     opened = [_opened(open_input_records(file), options) for file in files]
     names = sorted({name for name, _ in opened})

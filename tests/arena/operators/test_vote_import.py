@@ -14,10 +14,13 @@ from support.live_arenas import made_arena, make_arena, voting_queue_of
 from support.pool_work import asked
 from support.voted_arenas import cast, close_window, rate, voted
 from tiltyard.arena.boards.snapshots import latest_snapshot
-from tiltyard.arena.log.votes import read_bounds, read_names, read_votes
+from tiltyard.arena.log.log_columns import read_columns
+from tiltyard.arena.log.votes import count_imported, read_bounds, read_names, read_votes
+from tiltyard.arena.operators import vote_import
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.operators.vote_import import VoteFile, import_votes, imported_session
 from tiltyard.arena.operators.voter_data import erase_session
+from tiltyard.arena.operators.voters import list_flagged_groups, list_voter_page
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
@@ -215,6 +218,32 @@ def test_imported_voters_are_excluded_and_erased_as_others(database, tmp_path):
     assert len(found) == 16
     assert sum(vote.detail is None for vote in found) == 4
     assert asked(database, lambda pool: read_board(pool, arena.arena)).votes == 16
+    assert imported_upto(database, arena.arena, 2**40) == 16
+
+
+def imported_upto(url, arena, position):
+    async def count(pool):
+        async with pool.connection() as connection:
+            return await count_imported(connection, arena, upto=position)
+
+    return asked(url, count)
+
+
+def test_imported_votes_are_counted_at_every_position(database, tmp_path, monkeypatch):
+    monkeypatch.setattr(vote_import, "BATCH_VOTES", 3)
+    arena = made_arena(database)
+    bring(database, write(tmp_path / "votes.jsonl", [vote(k) for k in range(7)]))
+    positions = [one.position for one in log_of(database, arena.arena)]
+    for position in range(positions[0] - 3, positions[-1] + 3):
+        expected = sum(one <= position for one in positions)
+        assert imported_upto(database, arena.arena, position) == expected
+    with connect(database) as connection:
+        columns = read_columns(connection, arena.arena, 0)
+    assert columns.imported(0) == 7
+    assert columns.imported(int(datetime.now(UTC).timestamp()) + 60) == 0
+    assert not asked(database, lambda pool: list_flagged_groups(pool, arena))
+    listed, _ = asked(database, lambda pool: list_voter_page(pool, arena))
+    assert {one.median_seconds for one in listed} == {None}
 
 
 async def test_people_vote_beside_an_import(database, tmp_path):

@@ -13,8 +13,8 @@ from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.log.event_details import EventDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
-from tiltyard.core.policy.state.vote_marks import RATED_MARKS
-from tiltyard.foundation.arrays import Ints
+from tiltyard.core.policy.state.vote_marks import RATED_MARKS, VoteMark
+from tiltyard.foundation.arrays import Bools, Ints
 from tiltyard.postgres.connections import translate_errors
 
 _WIDTH_BYTES = {
@@ -104,10 +104,15 @@ class LogColumns:
 
     def not_blind(self, source: int, since: int) -> int:
         """The number of votes of a source, since a time in seconds, that are not blind."""
-        votes = (
-            (self.kind == LogKind.VOTE) & (self.source == source) & (self.at >= since * _SECOND_MICROSECONDS)
-        )
-        return int(np.count_nonzero(votes & (self.blind == 0)))
+        return int(np.count_nonzero(self._votes(source, since) & (self.blind == 0)))
+
+    def imported(self, since: int) -> int:
+        """The number of people's votes that were imported since a time in seconds."""
+        return int(np.count_nonzero(self._votes(HUMAN, since) & (self.mark == VoteMark.IMPORTED)))
+
+    def _votes(self, source: int, since: int) -> Bools:
+        of_source: Bools = (self.kind == LogKind.VOTE) & (self.source == source)
+        return of_source & (self.at >= since * _SECOND_MICROSECONDS)
 
     def events(self, source: int, dropped: Collection[int] = ()) -> Events:
         """The events of one source. A vote that is dropped by its serial, not blind or marked as not rated becomes a skip.

@@ -329,6 +329,13 @@ async def count_excluded(connection: Connection, arena: int, source: int, *, upt
     return int(row[0])
 
 
+async def count_imported(connection: Connection, arena: int, *, upto: int) -> int:
+    """The number of people's votes as of a position that were cast elsewhere and imported."""
+    row = await fetch_row(connection, "battles_imported", {"arena": arena, "upto": upto})
+    assert row is not None
+    return int(row[0])
+
+
 @dataclass(frozen=True, slots=True)
 class UnratedVotes:
     """How many votes are not rated as of a position, by reason."""

@@ -100,6 +100,19 @@ JOIN endings d ON d.arena = %(arena)s AND d.source = v.source AND d.serial = v.s
 WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     AND v.source = %(source)s AND d.position <= %(upto)s AND d.undone IS NULL;
 
+-- name: battles_imported
+-- The number of imported votes up to a position that are not excluded there. The events of a batch are pairs: a matchup, its vote.
+SELECT coalesce(sum(least(greatest((%(upto)s - i.position + 1) / 2, 0), i.votes)), 0)::bigint - (
+    SELECT count(DISTINCT v.serial)
+    FROM exclusions x
+    JOIN excluded_votes v USING (exclusion)
+    JOIN endings d ON d.arena = %(arena)s AND d.source = v.source AND d.serial = v.serial
+    JOIN vote_imports b ON b.arena = %(arena)s AND d.position BETWEEN b.position AND b.position + 2 * b.votes
+    WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
+        AND v.source = 0 AND d.position <= %(upto)s
+)
+FROM vote_imports i WHERE i.arena = %(arena)s;
+
 -- name: battles_unrated
 -- The number of votes up to a position that are not rated there, by reason, and when the first of them was cast.
 -- Each kind has an index of its own.

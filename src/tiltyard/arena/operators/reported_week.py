@@ -104,6 +104,7 @@ def report_arena(connection: Connection, arena: ReportableArena, since: datetime
         "timezone": arena.settings.timezone,
         "position": log.end,
         "not_blind": log.columns.not_blind(HUMAN, int(since.timestamp())),
+        "imported": log.columns.imported(int(since.timestamp())),
         "report": report.to_dict(),
     }
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

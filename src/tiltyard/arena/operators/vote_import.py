@@ -36,8 +36,8 @@ from tiltyard.core.battles import Battle, Kind
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.vote_marks import VoteMark
 from tiltyard.errors import BadBattle, CannotRate, Conflict
-from tiltyard.files.battle_source import explain_invalid, open_path
-from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.battle_source import explain_invalid, open_file
+from tiltyard.files.input_file import open_input, translate_read_errors
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import Connection, ConnectionPool
@@ -186,9 +186,10 @@ def _require_open(arena: Arena) -> None:
 
 
 def _read_file(file: VoteFile) -> _FileVotes:
-    with translate_read_errors(file.name), file.path.open("rb") as opened:
-        sha256 = hashlib.file_digest(opened, "sha256").digest()
-    source = open_path(file.path, file.options)
+    opened = open_input(file.path, name=file.name)
+    with translate_read_errors(file.name), opened.path.open("rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").digest()
+    source = open_file(opened, file.options)
     models, prompts, voters = _Codes(), _Codes(), _Codes()
     columns = tuple(array("q") for _ in range(6))
     now = datetime.now(UTC)

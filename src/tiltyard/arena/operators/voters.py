@@ -51,8 +51,8 @@ class VoterCounts:
     b: int
     ties: int
     both_bad: int
-    #: Median time between serving a matchup and its vote.
-    median_seconds: float
+    #: Median time between serving a matchup and its vote; ``None`` if all votes were imported.
+    median_seconds: float | None
     first: datetime
     last: datetime
     days: int

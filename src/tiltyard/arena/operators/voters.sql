@@ -3,7 +3,8 @@
 SELECT m.session, m.source, count(*) AS votes,
        count(*) FILTER (WHERE d.outcome IN (0, 4)), count(*) FILTER (WHERE d.outcome IN (1, 5)),
        count(*) FILTER (WHERE d.outcome IN (2, 6)), count(*) FILTER (WHERE d.outcome = 3 OR d.both_bad),
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM d.at - m.served_at)::double precision),
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM d.at - m.served_at)::double precision)
+           FILTER (WHERE d.mark IS DISTINCT FROM 4),
        min(d.at), max(d.at), count(DISTINCT (d.at AT TIME ZONE %(timezone)s)::date),
        count(*) FILTER (WHERE EXISTS (
            SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
@@ -36,7 +37,7 @@ WHERE m.arena = %(arena)s AND m.session = %(session)s AND d.kind = 1 AND d.undon
 ORDER BY d.position DESC LIMIT %(limit)s;
 
 -- name: voters_latest
--- Shown matchups of people that ended after a position, in that order: session, models, outcome of a vote (-1 if there is
+-- Shown matchups of people that ended after a position, without imported votes, in that order: session, models, outcome of a vote (-1 if there is
 -- none), whether it came too early, whether it waits to count (1) or counts (2), when it was served and when it ended.
 SELECT m.session, m.a, m.b, CASE e.kind WHEN 1 THEN vote_kind(d.outcome, d.both_bad) ELSE -1 END,
        (e.kind = 1 AND d.mark IN (1, 2) AND d.mark IS NOT NULL)::integer,
@@ -47,6 +48,7 @@ FROM events e
 JOIN endings d ON d.arena = e.arena AND d.source = e.source AND d.serial = e.serial AND d.position = e.position
 JOIN matchups m ON m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
 WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind IN (1, 2, 3) AND e.source = 0 AND d.undone IS NULL
+    AND d.mark IS DISTINCT FROM 4
     AND NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
         WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial AND x.restored IS NULL

@@ -81,6 +81,8 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "create_arena": (("demo",), {"title": "t", "settings": {}, "policy": {}, "volatility": 0.06}),
     "change_arena": (("demo",), {"title": "t", "settings": {}}),
     "import_answers": (("demo", b"{}"), {"enable": False}),
+    "import_votes": (("demo", b"{}"), {"name": "old"}),
+    "past_votes": (("demo",), {}),
     "models": (("demo",), {}),
     "enable": (("demo", "org/m-1"), {}),
     "retire": (("demo", "org/m-1"), {}),

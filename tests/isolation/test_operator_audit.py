@@ -24,6 +24,7 @@ DRAFTS = {
     "POST /operator/arenas/{arena}/answers/write",
     "POST /operator/account/second-factor",
 }
+VOTE = {"model_a": "model-0", "model_b": "model-1", "prompt_id": "prompt-0", "winner": "tie"}
 ANSWER = {"prompt_id": "new", "prompt": "New?", "model": "model-9", "response": "Yes."}
 
 
@@ -71,6 +72,10 @@ class Steps:
             "headers": {"content-type": "application/x-ndjson"},
         }
         self.use("POST /api/v1/arenas/{arena}/responses", f"{API}/responses", **line)
+        votes = [json.dumps(VOTE | {"voter": who}).encode() for who in ("ann", "bob")]
+        self.use("POST /api/v1/arenas/{arena}/past-votes", f"{API}/past-votes", content=votes[0])
+        form = {"file": ("votes.jsonl", votes[1])}
+        self.use("POST /operator/arenas/{arena}/past-votes", f"{PAGES}/past-votes", files=form)
         for model in ("model:path}/retire", "model:path}/enable"):
             name = model.rpartition("/")[2]
             self.use(f"POST /api/v1/arenas/{{arena}}/models/{{{model}", f"{API}/models/model-3/{name}")

@@ -16,11 +16,13 @@ from tiltyard.wire.arenas import (
     CreateArenaRequest,
     Enabled,
     Imported,
+    ImportedVotes,
     ModelInfo,
     PhaseRequest,
     PolicyInForce,
     PromptInfo,
     ShadowBoard,
+    VoteFileInfo,
     Withdrawn,
     WithdrawRequest,
 )
@@ -73,6 +75,25 @@ class OperatorCalls:
             content=answers if isinstance(answers, bytes) else Path(answers),
             media_type="application/x-ndjson",
         )
+
+    @sends
+    def import_votes(
+        self, arena: str, votes: str | os.PathLike[str] | bytes, *, name: str = "votes"
+    ) -> Call[ImportedVotes]:
+        """Bring in votes that people cast elsewhere: a file of battles, or the same as bytes. Repeated, it adds nothing."""
+        return Call(
+            "POST",
+            api_path("arenas", arena, "past-votes"),
+            read_value(ImportedVotes),
+            {"name": name},
+            content=votes if isinstance(votes, bytes) else Path(votes),
+            media_type="application/x-ndjson",
+        )
+
+    @sends
+    def past_votes(self, arena: str) -> Call[list[VoteFileInfo]]:
+        """The files whose votes were imported, and how far each came."""
+        return Call("GET", api_path("arenas", arena, "past-votes"), read_list(VoteFileInfo, "files"))
 
     @sends
     def models(self, arena: str) -> Call[list[ModelInfo]]:

@@ -37,7 +37,7 @@ _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "catego
 _READ_COLUMNS = _FIELDS | {"messages", "trace", "system", "scores", "repeat", "finish_reason", "stop_reason"}
 _ZIP = b"PK\x03\x04"
 #: Formats that libraries in native code read: archives, workbooks and logs in them, Parquet.
-_NATIVE = (b"PK", b"PAR1")
+NATIVE_FORMATS = (b"PK", b"PAR1")
 _BLANK = BOM + b" \t\r\n"
 #: Files of an archive that can be its answers.
 _ANSWER_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
@@ -165,7 +165,7 @@ def problem_field(problem: str) -> str | None:
 
 def has_native_format(data: bytes) -> bool:
     """Whether a file is read by native code; its first bytes say so. Text is read by Python."""
-    return data[:4096].lstrip(_BLANK).startswith(_NATIVE)
+    return data[:4096].lstrip(_BLANK).startswith(NATIVE_FORMATS)
 
 
 @dataclass

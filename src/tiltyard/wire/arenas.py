@@ -70,6 +70,38 @@ class ChangeArenaRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ImportedVotes:
+    """What an import of past votes added."""
+
+    votes: Annotated[int, Field(description="Votes of the file.")]
+    added: Annotated[int, Field(description="Those that the arena did not have.")]
+    left_out: Annotated[
+        Mapping[str, int], Field(description="Rows of the file that are no votes to be rated, by reason.")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class VoteFileInfo:
+    """A file of past votes."""
+
+    name: str
+    sha256: Annotated[str, Field(description="Of its bytes.")]
+    votes: Annotated[int, Field(description="Votes of the file.")]
+    done: Annotated[
+        int,
+        Field(description="Those that are in the log; fewer while an import runs or after it was stopped."),
+    ]
+    began_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class VoteFileList:
+    """The files of past votes, in the order in which they came."""
+
+    files: Sequence[VoteFileInfo]
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
     """What an import brought."""
 

@@ -35,10 +35,11 @@ from tiltyard.arena.voting.matchup_ids import new_matchup_id
 from tiltyard.core.battles import Battle, Kind
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.vote_marks import VoteMark
-from tiltyard.errors import BadBattle, CannotRate, Conflict
+from tiltyard.errors import BadBattle, CannotRate, Conflict, UnreadableFile
 from tiltyard.files.battle_source import explain_invalid, open_file
 from tiltyard.files.input_file import open_input, translate_read_errors
 from tiltyard.files.read_options import ReadOptions
+from tiltyard.files.upload_reader import NATIVE_FORMATS
 from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import bucket_statement, statement
@@ -86,6 +87,8 @@ class VoteFile:
     path: Path
     name: str
     options: ReadOptions = field(default_factory=ReadOptions)
+    #: Whether Parquet is refused, which native code reads: in a process that serves.
+    text_only: bool = False
 
 
 class _Codes(dict[str, int]):
@@ -189,6 +192,10 @@ def _read_file(file: VoteFile) -> _FileVotes:
     opened = open_input(file.path, name=file.name)
     with translate_read_errors(file.name), opened.path.open("rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").digest()
+    if file.text_only and opened.first_bytes().startswith(NATIVE_FORMATS):
+        raise UnreadableFile(
+            f"{file.name}: expected JSON Lines, JSON or CSV; the command tiltyard arena import-votes reads other files"
+        )
     source = open_file(opened, file.options)
     models, prompts, voters = _Codes(), _Codes(), _Codes()
     columns = tuple(array("q") for _ in range(6))

@@ -226,6 +226,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /api/v1/arenas/{arena}/responses
         GET /api/v1/arenas/{arena}/exclusions
         GET /api/v1/arenas/{arena}/shadow
+        GET /api/v1/arenas/{arena}/past-votes
         """,
     ),
     **_role_for_routes(
@@ -265,6 +266,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /operator/arenas/{arena}/answers
         GET /operator/arenas/{arena}/answers/write
         POST /operator/arenas/{arena}/answers/write
+        POST /operator/arenas/{arena}/past-votes
         POST /operator/arenas/{arena}/uploads
         GET /operator/arenas/{arena}/uploads/{upload}
         POST /operator/arenas/{arena}/uploads/{upload}/let-in
@@ -306,6 +308,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         POST /api/v1/arenas
         PATCH /api/v1/arenas/{arena}
         POST /api/v1/arenas/{arena}/responses
+        POST /api/v1/arenas/{arena}/past-votes
         POST /api/v1/arenas/{arena}/models/{model:path}/enable
         POST /api/v1/arenas/{arena}/models/{model:path}/retire
         POST /api/v1/arenas/{arena}/withdrawals

@@ -45,9 +45,9 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATUS_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
 #: Asked by whoever restarts processes that do not answer: in a flood they must not wait.
 _PROBES = frozenset({"/healthz", "/readyz"})
-#: Paths with larger limits: imports and uploads of answers.
-_IMPORTS = re.compile(r"/api/v1/arenas/[^/]+/responses")
-_UPLOADS = re.compile(r"/operator/arenas/([^/]+)/uploads")
+#: Paths with larger limits: imports and uploads of answers and past votes.
+_IMPORTS = re.compile(r"/api/v1/arenas/[^/]+/(responses|past-votes)")
+_UPLOADS = re.compile(r"/operator/arenas/([^/]+)/(?:uploads|past-votes)")
 _OPERATOR = f"{OPERATOR_COOKIE}=".encode()
 
 

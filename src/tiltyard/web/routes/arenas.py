@@ -19,6 +19,7 @@ from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import (
     Arena,
+    connect_to_arena,
     find_arena,
     list_arenas,
     list_models,
@@ -33,10 +34,11 @@ from tiltyard.arena.operators.arena_changes import (
     set_policy,
     withdraw,
 )
+from tiltyard.arena.operators.vote_import import VoteFile, import_votes, list_vote_imports
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.route_access import (
     ArenaName,
@@ -58,6 +60,7 @@ from tiltyard.wire.arenas import (
     CreateArenaRequest,
     Enabled,
     Imported,
+    ImportedVotes,
     ModelInfo,
     ModelList,
     PhaseRequest,
@@ -66,9 +69,12 @@ from tiltyard.wire.arenas import (
     ShadowBoard,
     ShadowRow,
     Values,
+    VoteFileInfo,
+    VoteFileList,
     Withdrawn,
     WithdrawRequest,
 )
+from tiltyard.wire.records import Plain
 
 router = APIRouter(prefix="/api/v1/arenas", tags=["operators"])
 
@@ -84,6 +90,16 @@ _LINES: OpenApi = {
         "required": True,
         "description": "Answers, one JSON object on each line.",
         "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    }
+}
+_VOTES: OpenApi = {
+    "requestBody": {
+        "required": True,
+        "description": "Battles with voters and prompts, as JSON Lines, JSON or CSV.",
+        "content": {
+            "application/x-ndjson": {"schema": {"type": "string"}},
+            "text/csv": {"schema": {"type": "string"}},
+        },
     }
 }
 
@@ -146,6 +162,43 @@ async def import_responses(
         mentions=tuple(str(one) for one in result.mentions),
         suspect=result.suspect,
         suspects=tuple(str(one) for one in result.suspects),
+    )
+
+
+@router.post(
+    "/{arena}/past-votes",
+    summary="Import past votes",
+    responses=document_problems(401, 403, 404, 409, 413, 422, 503),
+    openapi_extra=_VOTES,
+)
+async def import_past_votes(
+    arena: ArenaName,
+    request: Request,
+    actor: Importer,
+    name: Annotated[Plain, Query(description="The file's name, as lists show it.")] = "votes",
+) -> ImportedVotes:
+    """Import votes that people cast elsewhere. The whole file is checked first; votes that are there already are not added again."""
+    registry = registry_of(request)
+    await find_arena(registry.pool, arena)
+    async with _spooled(request) as path:
+        done = await import_votes(
+            registry.pool,
+            access_of(request).keys,
+            arena,
+            VoteFile(path, name, text_only=True),
+            shard=registry.settings.shard,
+            actor=actor.name,
+        )
+    return ImportedVotes(votes=done.votes, added=done.added, left_out=dict(done.left_out))
+
+
+@router.get("/{arena}/past-votes", summary="Files of past votes", responses=_REFUSALS, dependencies=_ADMIN)
+async def past_votes(arena: ArenaName, request: Request) -> VoteFileList:
+    """The files whose votes were imported, and how far each came."""
+    async with connect_to_arena(registry_of(request).pool, arena) as (connection, found):
+        files = await list_vote_imports(connection, found.arena)
+    return VoteFileList(
+        [VoteFileInfo(one.name, one.file_sha256.hex(), one.votes, one.done, one.began_at) for one in files]
     )
 
 

@@ -1,10 +1,12 @@
-"""Upload answers: check a file, then import or discard it."""
+"""Upload answers: check a file, then import or discard it. And past votes."""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -20,7 +22,8 @@ from tiltyard.arena.content.upload_review import (
     preview_upload,
     store_upload,
 )
-from tiltyard.errors import Conflict, InputError
+from tiltyard.arena.operators.vote_import import VoteFile, import_votes, list_vote_imports
+from tiltyard.errors import CannotRate, Conflict, InputError
 from tiltyard.files.judgments import prompt_id as make_prompt_id
 from tiltyard.web.access.access import access_of
 from tiltyard.web.pages import paths
@@ -33,7 +36,7 @@ router = operator_router("/arenas/{arena}")
 @router.get("/answers", response_class=HTMLResponse)
 async def answers_page(visit: OnArena) -> HTMLResponse:
     """The upload form."""
-    return _choose(visit)
+    return await _choose(visit)
 
 
 @router.post("/uploads")
@@ -46,8 +49,32 @@ async def upload_form(visit: OnArena, file: Annotated[UploadFile, File()]) -> Re
                 visit.pool, visit.arena, file.filename or "", data, actor=visit.actor.name
             )
     except InputError as error:
-        return _choose(visit, trouble=str(error), status=422)
+        return await _choose(visit, trouble=str(error), status=422)
     return redirect_to(paths.operator("arenas", visit.arena.name, "uploads", str(upload)))
+
+
+@router.post("/past-votes")
+async def past_votes_form(visit: OnArena, file: Annotated[UploadFile, File()]) -> Response:
+    """Import votes that people cast elsewhere; the list on the page says how far it came."""
+    with tempfile.NamedTemporaryFile(prefix="tiltyard-") as kept:
+        kept.write(await file.read())
+        kept.flush()
+        name = "".join(one if one.isprintable() else "�" for one in (file.filename or "votes")[:200])
+        try:
+            async with access_of(visit.request).quota("uploads", visit.arena.arena):
+                await import_votes(
+                    visit.pool,
+                    access_of(visit.request).keys,
+                    visit.arena.name,
+                    VoteFile(Path(kept.name), name, text_only=True),
+                    shard=visit.registry.settings.shard,
+                    actor=visit.actor.name,
+                )
+        except (InputError, CannotRate) as error:
+            return await _choose(visit, trouble=str(error), status=422)
+        except Conflict as error:
+            return await _choose(visit, trouble=str(error), status=409)
+    return visit.done("votes-imported", "answers")
 
 
 @router.get("/uploads/{upload}", response_class=HTMLResponse)
@@ -90,9 +117,11 @@ async def discard_form(visit: OnArena, upload: UUID) -> Response:
     return visit.done("discarded", "answers")
 
 
-def _choose(visit: ArenaVisit, **said: Any) -> HTMLResponse:
+async def _choose(visit: ArenaVisit, **said: Any) -> HTMLResponse:
     base = visit.registry.settings.base_url or str(visit.request.base_url).rstrip("/")
-    return visit.page("answers.html", "answers", base=base, most=MAX_UPLOAD_BYTES, **said)
+    async with visit.pool.connection() as connection:
+        files = await list_vote_imports(connection, visit.arena.arena)
+    return visit.page("answers.html", "answers", base=base, most=MAX_UPLOAD_BYTES, files=files, **said)
 
 
 async def _preview(visit: ArenaVisit, upload: UUID, **said: Any) -> HTMLResponse:

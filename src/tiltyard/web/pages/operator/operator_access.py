@@ -30,6 +30,7 @@ NOTICES: Mapping[str, str] = {
     "unchanged": "Nothing to change.",
     "described": "The details are saved.",
     "imported": "The answers are imported.",
+    "votes-imported": "The past votes are imported. The next board counts them.",
     "discarded": "The file is discarded; nothing was imported.",
     "withdrawn": "Withdrawn. Names, hashes and battles are kept.",
     "policy": "The policy is changed. Applies from the next vote.",

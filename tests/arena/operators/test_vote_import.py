@@ -24,7 +24,7 @@ from tiltyard.arena.operators.voters import list_flagged_groups, list_voter_page
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
-from tiltyard.errors import Conflict, InputError
+from tiltyard.errors import Conflict, InputError, StoreFault
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -146,6 +146,27 @@ def test_an_import_that_was_killed_goes_on_and_doubles_nothing(database, tmp_pat
     again = bring(database, path)
     assert (again.votes, again.added) == (230, 0)
     assert len(log_of(database, arena.arena)) == 230
+
+
+def test_a_fault_of_the_database_neither_ends_an_import_nor_doubles_a_vote(database, tmp_path, monkeypatch):
+    arena = made_arena(database)
+    path = write(tmp_path / "votes.jsonl", [vote(k) for k in range(30)])
+    faults, add = iter([True, False, True, *[False] * 9]), vote_import._Entering.add
+
+    async def adding(self, batch):
+        done = await add(self, batch)
+        if next(faults):
+            raise StoreFault("the lock was held for too long")
+        return done
+
+    monkeypatch.setattr(vote_import, "BATCH_VOTES", 10)
+    monkeypatch.setattr(vote_import._Entering, "add", adding)
+    assert bring(database, path).added == 30
+    assert [one.detail["row"] for one in log_of(database, arena.arena)] == list(range(1, 31))
+    monkeypatch.setattr(vote_import, "_RETRY_LIMIT", 0)
+    faults = iter([True])
+    with pytest.raises(StoreFault):
+        bring(database, write(path, [vote(k, outcome="B") for k in range(30, 32)]))
 
 
 def test_votes_enter_in_the_order_of_their_times(database, tmp_path):

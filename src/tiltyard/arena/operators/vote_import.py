@@ -35,21 +35,24 @@ from tiltyard.arena.voting.matchup_ids import new_matchup_id
 from tiltyard.core.battles import Battle, Kind
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.vote_marks import VoteMark
-from tiltyard.errors import BadBattle, CannotRate, Conflict, UnreadableFile
+from tiltyard.errors import BadBattle, CannotRate, Conflict, StoreFault, UnreadableFile
 from tiltyard.files.battle_source import explain_invalid, open_file
 from tiltyard.files.input_file import open_input, translate_read_errors
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.files.upload_reader import NATIVE_FORMATS
 from tiltyard.foundation.arrays import Ints
+from tiltyard.foundation.retries import Backoff
 from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import bucket_statement, statement
 
-#: Votes that enter under one lock. Voters wait meanwhile, about a quarter of a second.
-BATCH_VOTES = 2_000
+#: Votes that enter under one lock. Voters wait meanwhile, about a tenth of a second.
+BATCH_VOTES = 1_000
 #: Why an imported matchup was chosen is not known; nor is its propensity. In the coverage lane it is not taken for one that
 #: was chosen at random.
 _REASON, _LANE = "imported", Lane.COVERAGE
 _SHOWN_NAME_COUNT = 10
+#: Retries of a batch after a fault of the database, and the wait before the first.
+_RETRY_LIMIT, _FIRST_RETRY_SECONDS = 6, 0.5
 _NO_TIME_MICROSECONDS = -(2**63)
 _PEOPLES_KINDS = (Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BAD)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -170,10 +173,19 @@ async def import_votes(
         votes = len(past.a)
         entered = _Entering(read.sha256, past.sha256(), file.name, past, shard, actor)
         done = first = await entered.done(connection, found.arena)
-        while done < votes:
-            async with append_batch(connection, found.arena) as batch:
+    faults = Backoff(_FIRST_RETRY_SECONDS)
+    while done < votes:
+        try:
+            async with pool.connection() as connection, append_batch(connection, found.arena) as batch:
                 _require_open(await lock_arena(connection, arena))
                 done = await entered.add(batch)
+        except StoreFault:
+            # Voters may have the lock for long. A batch that was lost is added again, and one that was not is not.
+            if faults.failures == _RETRY_LIMIT:
+                raise
+            await asyncio.sleep(faults.next())
+        else:
+            faults.reset()
             progress(done, votes)
     return VoteImportResult(votes, votes - first, read.left_out)
 

@@ -255,6 +255,20 @@ def test_every_format_is_documented():
     assert {one.name for one in FORMATS} - coded(page("formats.md")) == set()
 
 
+def equivalents() -> list[str]:
+    """What stands in backticks where the page of equivalents says what is here."""
+    rows = [line.split(" | ", 1)[1] for line in page("equivalents.md").splitlines() if line.startswith("| ")]
+    return sorted(set().union(*map(coded, rows)))
+
+
+@pytest.mark.parametrize("name", equivalents())
+def test_every_equivalent_is_in_another_reference_page(name):
+    pages = [path for path in sorted((DOCS / "reference").glob("*.md")) if path.name != "equivalents.md"]
+    texts = [path.read_text(encoding="utf-8") for path in pages]
+    for named in re.findall(r"--[\w-]+", name) or [name.partition(": ")[0]]:
+        assert any(named in text for text in texts)
+
+
 def pages():
     found = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
     return [

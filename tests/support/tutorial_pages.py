@@ -1,4 +1,4 @@
-"""The tutorials of arenas: the blocks of a page, its commands, and the server that it starts."""
+"""Pages that lead through an arena: the blocks of a page, its commands, and the server that it starts."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import httpx2
 from support.postgres_servers import postgres
 from tiltyard.postgres.schema_migrations import migrate
 
-TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorial"
+DOCS = Path(__file__).parents[2] / "docs"
 TILTYARD = [sys.executable, "-m", "tiltyard"]
 
 
 class Tutorial:
     """A page, worked through in a folder with a database of its own."""
 
-    def __init__(self, name: str, folder: Path, url: str) -> None:
-        self.text = (TUTORIALS / f"{name}.md").read_text(encoding="utf-8")
+    def __init__(self, name: str, folder: Path, url: str, kind: str) -> None:
+        self.text = (DOCS / kind / f"{name}.md").read_text(encoding="utf-8")
         self.folder = folder
         self.environment = os.environ | {
             "DATABASE_URL": url,
@@ -80,10 +80,10 @@ class Tutorial:
 
 
 @contextmanager
-def tutorial(name: str, folder: Path):
+def tutorial(name: str, folder: Path, kind: str = "tutorial"):
     with postgres() as url:
         migrate(url)
-        yield Tutorial(name, folder, url)
+        yield Tutorial(name, folder, url, kind)
 
 
 def submitted(client: httpx2.Client, path: str, **data: str) -> str:

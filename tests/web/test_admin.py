@@ -239,3 +239,15 @@ def test_hostile_requests_are_refused_in_plain_words(refused_admin, method, path
     )
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_an_arena_is_made_with_a_volatility_of_its_own(admin, running):
+    for volatility, code in ((0.06, 201), (None, 201), (0, 422), (1.5, 422), ("high", 422)):
+        body = {"name": f"by-{volatility}".replace(".", "-").lower(), "volatility": volatility}
+        assert admin.post(ARENAS, json=body).status_code == code, volatility
+    with connect(running.database) as connection:
+        kept = connection.execute(
+            "SELECT a.name, e.detail #>> '{rater,glicko2,initial_volatility}' FROM events e JOIN arenas a USING (arena) "
+            "WHERE e.kind = 12 AND a.name LIKE 'by-%'"
+        ).fetchall()
+    assert {name: float(value) for name, value in kept} == {"by-0-06": 0.06, "by-none": 0.003}

@@ -28,14 +28,18 @@ from tiltyard.web.pages.operator.policy import constants, read_constants
 def test_an_arena_is_created_or_the_form_shows_what_is_wrong(running):
     client = signed(running)
     form = {"name": "poems", "title": f"Poems {HOSTILE}", "visibility": "closed", "timezone": "Europe/Berlin"}
+    form["volatility"] = "0.06"
     located(client.post("/operator/arenas", data=form), "created", "arenas", "poems")
     page = client.get("/operator/arenas/poems").text
     assert "<script>alert" not in page
+    assert "volatility of 0.06" in client.get("/operator/arenas/poems/policy").text
     for changed, status, told in (
         ({}, 409, "poems exists already"),
         ({"name": "No Good"}, 422, "expected 1 to 64"),
         ({"name": "x", "timezone": "Nowhere/Land"}, 422, "timezone is"),
         ({"name": "x", "visibility": "ajar"}, 422, "visibility is"),
+        ({"name": "x", "volatility": "0"}, 422, "volatility is"),
+        ({"name": "x", "volatility": HOSTILE}, 422, "volatility is"),
         ({"name": HOSTILE}, 422, "expected 1 to 64"),
     ):
         answer = client.post("/operator/arenas", data=form | changed)

@@ -444,7 +444,7 @@ _TOURNAMENTS: Mapping[str, Template] = {
             "The rubric of {dimension} asks for a reply in a form of its own (“{words}”), which contradicts the one "
             "that the judge is told."
         ),
-        _("Delete it from the rubric: every judge is told how to reply."),
+        _("Every judge is told how to reply: delete it, before judgments are paid for by this rubric."),
     ),
     "prefers-lists": Template(
         _(

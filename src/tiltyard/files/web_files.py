@@ -16,6 +16,7 @@ from tiltyard._version import __version__
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.input_file import FetchedFiles, spool_input
 from tiltyard.foundation.fetch_listener import FetchListener, fetch_listener
+from tiltyard.settings.serving_settings import is_loopback
 
 #: Without a byte for so long the connection is given up.
 _SILENCE_SECONDS = 60
@@ -85,7 +86,7 @@ def _checked(text: str, shown: str) -> SplitResult:
         raise BadOption(
             f"{shown}: names and passwords in addresses are not sent; download the file and name it"
         )
-    if parts.scheme != "https" and not _is_loopback(host):
+    if parts.scheme != "https" and not is_loopback(host):
         raise BadOption(f"{shown}: anybody on the way could change it; use https://")
     return parts
 
@@ -110,7 +111,7 @@ def check_redirect(old: str, new: str) -> None:
     problem = None
     if not end.hostname:
         problem = "which is no valid address"
-    elif end.scheme != "https" and (start.scheme == "https" or not _is_loopback(end.hostname)):
+    elif end.scheme != "https" and (start.scheme == "https" or not is_loopback(end.hostname)):
         problem = "which is not https"
     elif _is_public(start.hostname or "") and not _is_public(end.hostname):
         problem = "which is in a private network"
@@ -145,15 +146,6 @@ class _WebBody:
             )
         self._listener.receive(self._name, self._size, self._total)
         return data
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_public(host: str) -> bool:

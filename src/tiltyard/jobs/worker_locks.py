@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, LiteralString, Protocol
+from typing import IO, TYPE_CHECKING, LiteralString
 from urllib.parse import quote
 
 from tiltyard.errors import BadOption, TiltyardError
@@ -35,26 +35,6 @@ class WorkerLock:
     release: Callable[[], None]
 
 
-class WorkerLocks(Protocol):
-    """Locks by name, shared by all workers of one database."""
-
-    grace: float
-    """Seconds to hold another worker's lock before that worker counts as dead."""
-
-    def take(self, name: str) -> WorkerLock | None:
-        """Take the lock of that name; ``None`` if it is held. Never waits."""
-
-    @contextlib.contextmanager
-    def starting(self) -> Iterator[None]:
-        """Held while the database is prepared, by one worker at a time."""
-
-    def kept(self) -> bool:
-        """Whether our locks are still held."""
-
-    def close(self) -> None:
-        """Release all locks."""
-
-
 def lock_worker_name(locks: WorkerLocks, run: str | None) -> WorkerLock:
     """Take the lock of the first free worker name: ``worker-0``, ``worker-1``, … of the run.
 
@@ -72,6 +52,7 @@ class FileLocks:
     """Locks on files in a folder on a local disk, for workers of one machine."""
 
     grace = 0.0
+    """Seconds to hold another worker's lock before that worker counts as dead."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -81,6 +62,7 @@ class FileLocks:
             raise BadOption(f"cannot create {folder}: {error.strerror or error}") from None
 
     def take(self, name: str) -> WorkerLock | None:
+        """Take the lock of that name; ``None`` if it is held. Never waits."""
         path = self._path(name)
         while True:
             file = self._opened(path)
@@ -93,11 +75,13 @@ class FileLocks:
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
+        """Held while the database is prepared, by one worker at a time."""
         with self._opened(self._path("starting")) as file:
             lock_file(file)
             yield
 
     def kept(self) -> bool:
+        """Whether our locks are still held."""
         return True
 
     def close(self) -> None:
@@ -174,6 +158,10 @@ class ServerLocks:
                 self._broken = True
                 raise TiltyardError(f"lost the connection to PostgreSQL: {error}".strip()) from None
         return row is not None and bool(row[0])
+
+
+#: Locks by name, shared by all workers of one database.
+WorkerLocks = FileLocks | ServerLocks
 
 
 def _number(name: str) -> int:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tiltyard.errors import BadOption, MissingExtra, TiltyardError, UnreadableFile
 from tiltyard.postgres.statements import load_statements
@@ -23,42 +23,15 @@ _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _LOCK_WAIT_SECONDS = 120.0
 
 
-class LedgerDatabase(Protocol):
-    """One connection. Every change must be inside `transaction`."""
-
-    def transaction(self) -> Any:
-        """A context manager: commits, or rolls back on an error."""
-        ...
-
-    def rows(self, statement: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]: ...
-    def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[tuple[Any, ...]]:
-        """Rows one by one, without loading them all."""
-        ...
-
-    def lookup(self, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Rows of a statement that ends in ``IN``, for these keys."""
-        ...
-
-    def change(self, statement: str, values: Mapping[str, object]) -> int:
-        """Execute a change; return the number of affected rows."""
-        ...
-
-    def change_many(self, statement: str, values: Iterable[Mapping[str, object]]) -> None: ...
-    def close(self) -> None: ...
-
-
 def open_database(url: str) -> LedgerDatabase:
     """Connect, and create missing tables. ``url`` is ``sqlite:///path`` or ``postgresql://…``."""
-    opened: LedgerDatabase
     if url.startswith("sqlite:///"):
-        opened = _Sqlite(Path(url.removeprefix("sqlite:///")))
-    elif url.startswith(("postgresql://", "postgres://")):
-        opened = _Postgres(url)
-    else:
-        raise BadOption(
-            f"DATABASE_URL {url.split(':', maxsplit=1)[0]}:… is not supported; expected postgresql://…"
-        )
-    return opened
+        return _Sqlite(Path(url.removeprefix("sqlite:///")))
+    if url.startswith(("postgresql://", "postgres://")):
+        return _Postgres(url)
+    raise BadOption(
+        f"DATABASE_URL {url.split(':', maxsplit=1)[0]}:… is not supported; expected postgresql://…"
+    )
 
 
 @cache
@@ -105,6 +78,7 @@ class _Sqlite:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
+        """Every change must be inside: commits, or rolls back on an error."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -130,15 +104,18 @@ class _Sqlite:
             return self._connection.execute(statement, values).fetchall()
 
     def stream(self, statement: str, values: Mapping[str, object]) -> Iterator[tuple[Any, ...]]:
+        """Rows one by one, without loading them all."""
         with self._reading():
             yield from self._connection.execute(statement, values)
 
     def lookup(self, statement: str, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Rows of a statement that ends in ``IN``, for these keys."""
         marks = ", ".join("?" * len(keys))
         with self._reading():
             return self._connection.execute(f"{statement} ({marks})", keys).fetchall()
 
     def change(self, statement: str, values: Mapping[str, object]) -> int:
+        """Execute a change; return the number of affected rows."""
         return self._connection.execute(statement, values).rowcount
 
     def change_many(self, statement: str, values: Iterable[Mapping[str, object]]) -> None:
@@ -208,6 +185,10 @@ class _Postgres:
 
     def close(self) -> None:
         self._connection.close()
+
+
+#: One connection, to a file or to a server.
+LedgerDatabase = _Sqlite | _Postgres
 
 
 @cache

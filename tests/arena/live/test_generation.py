@@ -13,7 +13,6 @@ from support.scripted_streams import ScriptedChat, StreamScript, make_entrant, s
 from tiltyard.arena.live.generation import (
     MaskedText,
     SideCall,
-    TextMask,
     TurnGeneration,
     TurnLimits,
 )
@@ -83,7 +82,7 @@ class Turn:
     pace: Pace = "equal"
     kept: KeptTurn = field(default_factory=KeptTurn)
     checks: Checked | None = None
-    mask: TextMask | None = None
+    mask: NameMask | None = None
 
     def make(self) -> TurnGeneration:
         sides = (make_entrant(7, self.left), make_entrant(8, self.right))
@@ -125,7 +124,7 @@ def texts(frames: list[tuple[float, LiveFrame]]) -> tuple[str, str]:
 
 
 def test_a_mask_hides_names_in_every_frame_and_in_what_is_stored() -> None:
-    mask = NameMask([EntrantNames("Heron Large", "heron-large"), EntrantNames("Plover", "plover-2")]).mask
+    mask = NameMask([EntrantNames("Heron Large", "heron-large"), EntrantNames("Plover", "plover-2")])
     said = "I am Heron Large, made by Anthropic. " * 9 + "Ask Heron Large again"
     turn = Turn(chat(steady(said, rate=300)), chat(steady("I am plover-2! " * 30, rate=90)), mask=mask)
     frames, end = turn.run()
@@ -139,7 +138,7 @@ def test_a_mask_hides_names_in_every_frame_and_in_what_is_stored() -> None:
 
 
 def test_a_text_without_sentences_is_masked_as_it_comes() -> None:
-    text = MaskedText(10_000, NameMask([EntrantNames("Heron Large", "heron-large")]).mask)
+    text = MaskedText(10_000, NameMask([EntrantNames("Heron Large", "heron-large")]))
     for _ in range(400):
         text.add("heron-large and ")
     assert len(text.text) > 1_000

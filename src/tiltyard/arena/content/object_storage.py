@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tiltyard.errors import BadOption, MissingExtra, StoreFault
@@ -15,14 +15,6 @@ from tiltyard.settings.environment import Environment
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
-
-
-class ObjectStorage(Protocol):
-    """Stores bytes by name. Storing the same name again has no effect; removing a missing name is not an error."""
-
-    async def put(self, name: str, data: bytes) -> None: ...
-    async def get(self, name: str) -> bytes: ...
-    async def remove(self, name: str) -> None: ...
 
 
 class FolderStorage:
@@ -77,6 +69,10 @@ class BucketStorage:
 
         with _translate_bucket_errors("remove", f"{self._place}/{name}"):
             await delete_async(self._store, name)
+
+
+#: Stores bytes by name. Storing the same name again has no effect; removing a missing name is not an error.
+ObjectStorage = FolderStorage | BucketStorage
 
 
 def open_configured_storage(environment: Environment) -> ObjectStorage:

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from tiltyard.arena.live.entrant_pool import EntrantPool
 from tiltyard.arena.live.live_records import (
@@ -31,6 +31,7 @@ from tiltyard.arena.live.live_records import (
 )
 from tiltyard.arena.live.live_store import finish_call, retry_call
 from tiltyard.arena.live.safety import Safety
+from tiltyard.arena.live.turn_notes import NameMask
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.core.live.stream_pace import Pace, PaceState, SideProgress, advance
 from tiltyard.errors import ProviderFault, Refused, StoreFault
@@ -76,16 +77,10 @@ class StreamText:
         """No further piece comes."""
 
 
-class TextMask(Protocol):
-    """Masks names. The mask of a longer text begins with that of a shorter one, unless that was complete."""
-
-    def __call__(self, text: str, *, complete: bool) -> str: ...
-
-
 class MaskedText:
     """The same with a mask: `text` is what may be shown of it, `written` what has come."""
 
-    def __init__(self, limit: int, mask: TextMask) -> None:
+    def __init__(self, limit: int, mask: NameMask) -> None:
         self.text = ""
         self._written = StreamText(limit)
         self._mask = mask
@@ -105,11 +100,11 @@ class MaskedText:
         before = self._written.text[-1:]
         self._written.add(piece)
         if not _ENDS.isdisjoint(before + piece) or len(self.written) - len(self.text) > _UNMASKED_CHARACTERS:
-            self.text = self._mask(self.written, complete=False)
+            self.text = self._mask.mask(self.written, complete=False)
 
     def close(self) -> None:
         """No further piece comes."""
-        self.text = self._mask(self.written, complete=True)
+        self.text = self._mask.mask(self.written, complete=True)
 
 
 def whole_character_length(text: str, length: int) -> int:
@@ -173,7 +168,7 @@ class TurnLimits:
     #: Seconds from a call to its end.
     total_seconds: float = 900.0
     #: Masks names in what is shown and stored; ``None`` to show answers as they are.
-    mask: TextMask | None = None
+    mask: NameMask | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,7 +236,7 @@ class StreamedTurn:
 
 
 class _Side:
-    def __init__(self, stored: SideCall, mask: TextMask | None) -> None:
+    def __init__(self, stored: SideCall, mask: NameMask | None) -> None:
         self.entrant, self.request, self.call = stored.entrant, stored.request, stored.call
         limit = min(self.request.max_tokens * _TOKEN_CHARACTERS, _ANSWER_CHARACTERS)
         self._limit, self._mask = limit, mask

@@ -19,7 +19,6 @@ from tiltyard.arena.live.entrant_pool import EntrantPool
 from tiltyard.arena.live.generation import (
     SideCall,
     StreamedTurn,
-    TextMask,
     TurnGeneration,
     TurnLimits,
     TurnRecorder,
@@ -437,12 +436,12 @@ class LiveBattles:
         self._running[matchup] = _RunningTurn(voter.session, generation, task)
         self._ensure_exchange()
 
-    async def _mask(self, settings: ArenaSettings) -> TextMask | None:
+    async def _mask(self, settings: ArenaSettings) -> NameMask | None:
         """What masks the names of models in answers, if the arena wants it."""
         if settings.live_identity != "mask":
             return None
         entrants = await list_entrants(self._pool, self.arena)
-        return (await asyncio.to_thread(NameMask, names_of(entrants))).mask
+        return await asyncio.to_thread(NameMask, names_of(entrants))
 
     async def _run(self, matchup: UUID, generation: TurnGeneration, models: tuple[int, int]) -> None:
         began = time.monotonic()

@@ -10,7 +10,6 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
 from typing import Final
 
 from starlette.requests import HTTPConnection
@@ -31,6 +30,7 @@ from tiltyard.identity.person_identity import (
 )
 from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web.access.cookies import Cookies
+from tiltyard.web.access.rate_limits import is_inside
 
 #: Sign-ins that one process completes at the same time, and that wait for it. Each waits for the provider.
 _CONCURRENT_SIGN_IN_LIMIT = 16
@@ -118,23 +118,11 @@ class GatewayHeaders:
     def __init__(self, settings: SignInSettings) -> None:
         self._user = settings.proxy_user_header.lower().encode()
         self._groups = settings.proxy_groups_header.lower().encode()
-        networks = tuple(ipaddress.ip_network(one, strict=False) for one in settings.proxy_networks)
-        self._enabled = bool(networks)
-
-        @lru_cache(maxsize=10_000)
-        def is_gateway(host: str) -> bool:
-            try:
-                address = ipaddress.ip_address(host)
-            except ValueError:
-                return False
-            mapped = getattr(address, "ipv4_mapped", None)
-            return any((mapped or address) in network for network in networks)
-
-        self._is_gateway = is_gateway
+        self._networks = tuple(ipaddress.ip_network(one, strict=False) for one in settings.proxy_networks)
 
     def identity(self, request: HTTPConnection) -> PersonIdentity | None:
         """The person of a request, read once; ``None`` if no gateway names one."""
-        if not self._enabled:
+        if not self._networks:
             return None
         if _IDENTITY_KEY not in request.scope:
             request.scope[_IDENTITY_KEY] = self._read(request)
@@ -148,7 +136,7 @@ class GatewayHeaders:
         if not users and not groups:
             return None
         peer = request.scope.get(PEER_KEY)
-        if peer is None or not self._is_gateway(peer[0]):
+        if peer is None or not is_inside(peer[0], self._networks):
             return self._refuse("network")
         if not users or users == [b""]:
             # A gateway that lets strangers through names nobody.

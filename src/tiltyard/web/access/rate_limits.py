@@ -73,6 +73,17 @@ def client_network(host: str) -> str:
     return str(ipaddress.ip_network((int(address), _IPV6_PREFIX_BITS), strict=False))
 
 
+@lru_cache(maxsize=10_000)
+def is_inside(host: str, networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]) -> bool:
+    """Whether an address is in one of the networks; a name is in none."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return any((mapped or address) in network for network in networks)
+
+
 @dataclass(slots=True)
 class _AddressQueue:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)

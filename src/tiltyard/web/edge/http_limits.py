@@ -20,7 +20,7 @@ from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.access.rate_limits import client_network
+from tiltyard.web.access.rate_limits import client_network, is_inside
 from tiltyard.web.edge.middleware import security_headers
 from tiltyard.web.edge.problem_details import problem
 
@@ -51,13 +51,15 @@ class HttpLimits:
         #: Of every answer.
         self.headers = security_headers(settings)
         self._most = settings.connections_per_address
-        self._proxies = [ipaddress.ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
+        self._proxies = tuple(ipaddress.ip_network(one, strict=False) for one in settings.trusted_proxies)
         self._held: Counter[str] = Counter()
 
     def admit(self, host: str) -> bool:
         """Count a new connection of an address; return whether it is allowed. Trusted proxies have no limit."""
         self._held[client_network(host)] += 1
-        return not self._most or self._held[client_network(host)] <= self._most or self._is_proxy(host)
+        return (
+            not self._most or self._held[client_network(host)] <= self._most or is_inside(host, self._proxies)
+        )
 
     def release(self, host: str) -> None:
         """Uncount a connection that has ended."""
@@ -65,14 +67,6 @@ class HttpLimits:
         self._held[place] -= 1
         if not self._held[place]:
             del self._held[place]
-
-    def _is_proxy(self, host: str) -> bool:
-        try:
-            address = ipaddress.ip_address(host)
-        except ValueError:
-            return False
-        mapped = getattr(address, "ipv4_mapped", None)
-        return any((mapped or address) in network for network in self._proxies)
 
 
 class _Phase(Enum):

@@ -18,7 +18,7 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_texts
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.errors import BadBattle, BadOption, CannotRate, InputError
 from tiltyard.files import battle_tables, open_battles, read_battles, write_battles
-from tiltyard.files.battle_tables import count_by_group, count_groups, count_table, models_by_group
+from tiltyard.files.battle_tables import count_groups, count_table, models_by_group
 from tiltyard.foundation.option_names import command_line_spelling
 from tiltyard.simulation.demo.demo_voters import demo_battles
 
@@ -296,7 +296,7 @@ def test_groups_are_tables_of_their_own(by, ending, tmp_path):
     values = ["red", "blue", None, "red", ""]
     some = battles("a>b b>a a=b a>b b>a", **{{"judge": "judge_model"}.get(by, by): values})
     write_battles(tmp_path / f"battles.{ending}", some)
-    tables = count_by_group([open_battles(tmp_path / f"battles.{ending}")], by)
+    tables = count_groups([open_battles(tmp_path / f"battles.{ending}")], [by])[by]
     assert {name: table.n_battles for name, table in tables.items()} == {"(none)": 2, "blue": 1, "red": 2}
 
 
@@ -304,7 +304,7 @@ def test_a_file_without_the_column_is_of_no_group(tmp_path):
     write_battles(tmp_path / "one.parquet", battles("a>b b>a", category=["red", "blue"]))
     write_battles(tmp_path / "two.parquet", battles("a=b"))
     sources = [open_battles(tmp_path / name) for name in ("one.parquet", "two.parquet")]
-    assert list(count_by_group(sources, "category")) == ["(none)", "blue", "red"]
+    assert list(count_groups(sources, ["category"])["category"]) == ["(none)", "blue", "red"]
 
 
 @pytest.mark.parametrize("by", ["taste", "judge"])
@@ -312,9 +312,9 @@ def test_groups_need_a_known_column(by):
     source = InHand.of(model_a=["x"], model_b=["y"], winner=["A"])
     message = f"by='{by}': the battles have no column {by}; they have model_a, model_b, winner"
     with pytest.raises(BadOption, match=message):
-        count_by_group([source], by)
+        count_groups([source], [by])[by]
     with command_line_spelling(), pytest.raises(BadOption, match=f"--by {by}: the battles have no"):
-        count_by_group([source], by)
+        count_groups([source], [by])[by]
 
 
 NAMED = {"model_a": ["x"] * 4, "model_b": ["y"] * 4, "winner": ["A", "B", "A", "tie"]}
@@ -331,7 +331,7 @@ NAMED = {"model_a": ["x"] * 4, "model_b": ["y"] * 4, "winner": ["A", "B", "A", "
     ],
 )
 def test_groups_of_any_column_are_named_by_their_values(values, names):
-    tables = count_by_group([InHand.of(**NAMED, turn=values)], "turn")
+    tables = count_groups([InHand.of(**NAMED, turn=values)], ["turn"])["turn"]
     assert list(tables) == names
     assert sum(table.n_battles for table in tables.values()) == 4
 
@@ -343,12 +343,14 @@ def test_whole_numbers_have_one_name_in_every_file(tmp_path):
         '{"model_a": "x", "model_b": "y", "winner": "tie", "turn": 2.0}\n'
     )
     sources = [open_battles(tmp_path / name) for name in ("one.csv", "two.jsonl")]
-    assert {name: table.n_battles for name, table in count_by_group(sources, "turn").items()} == {"2": 3}
+    assert {name: table.n_battles for name, table in count_groups(sources, ["turn"])["turn"].items()} == {
+        "2": 3
+    }
 
 
 def test_lists_and_objects_are_no_groups():
     with pytest.raises(BadOption, match="by='tags'"):
-        count_by_group([InHand.of(**NAMED, tags=[["a"], ["b"], [], None])], "tags")
+        count_groups([InHand.of(**NAMED, tags=[["a"], ["b"], [], None])], ["tags"])["tags"]
 
 
 def test_a_column_with_too_many_values_is_refused(monkeypatch):
@@ -360,12 +362,12 @@ def test_a_column_with_too_many_values_is_refused(monkeypatch):
         zone=[f"0{hour}:00+00:00" for hour in range(4)],
     )
     with pytest.raises(BadOption, match="by='turn'"):
-        count_by_group([source], "turn")
+        count_groups([source], ["turn"])["turn"]
     with pytest.raises(BadOption, match="by='zone'"):
-        count_by_group([source], "zone")
+        count_groups([source], ["zone"])["zone"]
     with pytest.raises(BadOption, match="overlap with overlapping="):
-        count_by_group([source], "tag")
-    assert list(count_by_group([source], "tag", overlapping=True)) == ["a", "b", "c"]
+        count_groups([source], ["tag"])["tag"]
+    assert list(count_groups([source], ["tag"], overlapping=True)["tag"]) == ["a", "b", "c"]
 
 
 def test_several_columns_are_read_in_one_pass():

@@ -8,7 +8,7 @@ import pytest
 
 from tiltyard.errors import BadBattle
 from tiltyard.files import open_battles
-from tiltyard.files.battle_tables import count_by_group, count_table
+from tiltyard.files.battle_tables import count_groups, count_table
 
 COUNTS = {
     "sum_user_tokens": 20,
@@ -63,14 +63,14 @@ def test_a_prompt_belongs_to_every_category_whose_condition_it_meets(tmp_path, c
 
 def test_a_battle_counts_in_each_of_its_categories(tmp_path):
     source = votes(tmp_path, {"is_code": True}, {"is_code": True, "turn": 2}, {"turn": 2}, {})
-    apart = count_by_group([source], "category")
+    apart = count_groups([source], ["category"])["category"]
     assert {name: table.n_battles for name, table in apart.items()} == {
         "(none)": 1,
         "code": 1,
         "code+multi_turn": 1,
         "multi_turn": 1,
     }
-    overlapping = count_by_group([source], "category", overlapping=True)
+    overlapping = count_groups([source], ["category"], overlapping=True)["category"]
     assert {name: table.n_battles for name, table in overlapping.items()} == {
         "(none)": 1,
         "code": 2,

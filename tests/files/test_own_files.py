@@ -121,7 +121,6 @@ def test_standard_input(ending: str, tmp_path, monkeypatch) -> None:
     source = open_battles("-")
     assert source.path == "-"
     assert list(source.battles()) == BATTLES
-    assert source.rereadable
     assert list(source.battles()) == BATTLES
 
 

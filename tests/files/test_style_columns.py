@@ -10,7 +10,7 @@ from support.worlds import battles
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import open_battles, write_battles
-from tiltyard.files.battle_tables import count_by_group, count_table, style_columns
+from tiltyard.files.battle_tables import count_groups, count_table, style_columns
 
 PLAIN = {"model_a": ["x", "y", "x"], "model_b": ["y", "x", "y"], "winner": ["A", "A", "tie"]}
 
@@ -99,7 +99,7 @@ def test_a_reread_style_keeps_to_its_group(tmp_path):
         {"model_a": "x", "model_b": "y", "winner": "A", "category": name, "gap": value}
         for name, value in (("red", 1.0), ("blue", 2.0), ("red", 3.0))
     ]
-    tables = count_by_group([parquet(tmp_path / "rows.parquet", rows)], "category", style=["gap"])
+    tables = count_groups([parquet(tmp_path / "rows.parquet", rows)], ["category"], style=["gap"])["category"]
     assert {name: table.log().covariates[:, 0].tolist() for name, table in tables.items()} == {
         "blue": [2.0],
         "red": [1.0, 3.0],

@@ -261,7 +261,7 @@ def test_ctrl_c_leaves_no_file(monkeypatch):
     def stop(*_arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tiltyard.foundation.fetch_listener.QuietFetches.receive", stop)
+    monkeypatch.setattr("tiltyard.foundation.fetch_listener.FetchListener.receive", stop)
     with serving({"/b.csv": (200, {}, CSV)}) as address, pytest.raises(KeyboardInterrupt):
         open_battles(f"{address}/b.csv")
 

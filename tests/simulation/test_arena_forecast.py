@@ -13,11 +13,10 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption
 from tiltyard.simulation import arena_forecast as forecasting
 from tiltyard.simulation.arena_forecast import (
-    ForecastsBeside,
     Simulation,
     WorldRange,
     default_votes,
-    make_simulation,
+    forecast,
     mix_feasible,
     summarise_worlds,
 )
@@ -116,7 +115,13 @@ def test_how_far_to_look_and_which_mix_is_feasible_follow_from_the_size():
     assert [default_votes(*size) for size in ((4, 6), (20, 100), (1000, 1000))] == [5_000, 8_000, 50_000]
 
 
-def test_more_seeds_run_only_what_is_missing(tmp_path, monkeypatch):
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("TILTYARD_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("home")
+def test_more_seeds_run_only_what_is_missing(monkeypatch):
     ran = []
 
     def counted(settings, seed):
@@ -124,17 +129,16 @@ def test_more_seeds_run_only_what_is_missing(tmp_path, monkeypatch):
         return official(1000)
 
     monkeypatch.setattr(forecasting, "ARENA", replace(ARENA, run=counted))
-    few = make_simulation(SMALL, range(2), 100, folder=tmp_path)
+    few = forecast(SMALL, {"seeds": 2, "processes": 0})
     heard = []
-    more = make_simulation(
-        SMALL, range(5), 100, folder=tmp_path, on_progress=lambda *done: heard.append(done)
-    )
+    more = forecast(SMALL, {"seeds": 5, "processes": 0}, lambda *done: heard.append(done))
     assert ran == [0, 1, 2, 3, 4]
     assert (few.forecasts[0].worlds, more.forecasts[0].worlds) == (2, 5)
     assert heard[0] == (2, 5)
     assert heard[-1] == (5, 5)
 
 
+@pytest.mark.usefixtures("home")
 def test_all_matchmakers_see_the_same_worlds_to_the_last_vote(monkeypatch):
     seen = []
 
@@ -144,35 +148,37 @@ def test_all_matchmakers_see_the_same_worlds_to_the_last_vote(monkeypatch):
 
     monkeypatch.setattr(forecasting, "ARENA", replace(ARENA, run=noted))
     heard = []
-    found = make_simulation(
-        replace(SMALL, matchmaker="v1"),
-        range(7, 9),
-        100,
-        ForecastsBeside(matchmakers=True),
-        on_progress=lambda *n: heard.append(n),
-    )
+    options = {"seed": 7, "seeds": 2, "processes": 0, "compare": True}
+    found = forecast(replace(SMALL, matchmaker="v1"), options, lambda *n: heard.append(n))
     assert [one.matchmaker for one in found.forecasts] == ["v1", "policy", "uniform", "nearest", "thompson"]
     assert {(until, seed) for _, _, until, seed in seen} == {(False, 7), (False, 8)}
     assert heard[-1] == (10, 10)
     assert [done for done, _ in heard] == sorted(done for done, _ in heard)
 
 
+@pytest.mark.usefixtures("home")
 def test_the_other_fairness_stands_beside_the_one_asked_for(monkeypatch):
     monkeypatch.setattr(forecasting, "ARENA", replace(ARENA, run=lambda _settings, _seed: official(1000)))
-    for asked, other in (("strict", "scoped"), ("scoped", "strict")):
-        settings = replace(SMALL, policy=Policy(fairness=asked))
-        found = make_simulation(settings, range(1), 100, ForecastsBeside(other_fairness=True))
-        assert [one.fairness for one in found.forecasts] == [asked, other]
+    many = replace(SMALL, world=WorldSettings(models=40, prompts=6))
+    options = {"seeds": 1, "processes": 0}
+    for settings, stated, kinds in (
+        (many, {}, ["strict", "scoped"]),
+        (many, {"fairness": "strict"}, ["strict"]),
+        (SMALL, {}, ["strict"]),
+    ):
+        assert [one.fairness for one in forecast(settings, options | stated).forecasts] == kinds
 
 
 def test_a_forecast_needs_a_world():
     with pytest.raises(BadOption, match="world"):
-        make_simulation(SMALL, range(0), 100)
+        forecast(SMALL, {"seeds": 0})
 
 
-def test_a_small_arena_is_forecast_and_survives_json(tmp_path):
-    found = make_simulation(QUICK, range(2), 100, folder=tmp_path)
+@pytest.mark.usefixtures("home")
+def test_a_small_arena_is_forecast_and_survives_json(tmp_path, monkeypatch):
+    found = forecast(QUICK, {"seeds": 2, "processes": 0})
     assert found.forecasts[0].worlds == 2
     assert found.forecasts[0].looks
     assert from_plain(Simulation, json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
-    assert make_simulation(QUICK, range(2), 100) == found
+    monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "other"))
+    assert forecast(QUICK, {"seeds": 2, "processes": 2}) == found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
-from tiltyard.foundation.fetch_listener import listen_to_fetches
+from tiltyard.foundation.fetch_listener import FetchListener, listen_to_fetches
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-class FetchProgress:
+class FetchProgress(FetchListener):
     """A bar for each file of the web; huggingface_hub shows its own."""
 
     def __init__(self) -> None:

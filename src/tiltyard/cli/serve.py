@@ -18,8 +18,8 @@ from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.serving_settings import ServingSettings
 
 if TYPE_CHECKING:
-    from tiltyard.arena.content.answer_import import ImportResult
     from tiltyard.web.server.startup import StartupResult
+    from tiltyard.wire.arenas import Imported
 
 
 AsUser = Annotated[str | None, typer.Option(help="User that runs the embedded PostgreSQL if you are root.")]
@@ -125,14 +125,14 @@ def _greet(settings: ServingSettings, prepared: StartupResult) -> None:
     sys.stdout.flush()
 
 
-def _warn(imported: ImportResult) -> None:
+def _warn(imported: Imported) -> None:
     """Warn about responses that mention a model's name, are empty, cut off or incomplete."""
     for suspect in imported.suspects:
-        typer.echo(f"Warning: {escape_controls(str(suspect))}.")
+        typer.echo(f"Warning: {escape_controls(suspect)}.")
     if imported.suspect > len(imported.suspects):
         more = imported.suspect - len(imported.suspects)
         typer.echo(f"Warning: {more:,} more responses are empty, cut off or incomplete.")
     for mention in imported.mentions:
-        typer.echo(f"Warning: {escape_controls(str(mention))}.")
+        typer.echo(f"Warning: {escape_controls(mention)}.")
     if imported.mentioned > len(imported.mentions):
         typer.echo(f"Warning: {imported.mentioned - len(imported.mentions):,} more responses do so too.")

@@ -67,16 +67,14 @@ class BattleSource:
     """Battles in a file or a folder, opened but not yet read.
 
     ``columns`` are its canonical columns, the unknown ones of native files, and the style columns
-    that can be measured in its answers. ``rows`` is known only for native Parquet.
-    ``rereadable``: every call of `batches` and `battles` starts again at the first battle, even if
-    the bytes came from a pipe.
+    that can be measured in its answers. ``rows`` is known only for native Parquet. Every call of `batches` and
+    `battles` starts again at the first battle, even if the bytes came from a pipe.
     """
 
     path: str
     format: str
     rows: int | None
     columns: tuple[str, ...]
-    rereadable: bool
     readers: tuple[BattleReader, ...] = field(repr=False)
     #: The files that were fetched from an address; their names say how to fetch the same bytes.
     fetched: tuple[InputFile, ...] = field(default=(), repr=False, compare=False)
@@ -274,7 +272,6 @@ def _source(path: str, format: str, readers: tuple[BattleReader, ...]) -> Battle
         format=format,
         rows=None if None in counts else sum(filter(None, counts)),
         columns=tuple(_union(reader.stored + reader.countable for reader in readers)),
-        rereadable=True,
         readers=readers,
     )
 

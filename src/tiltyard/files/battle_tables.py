@@ -67,18 +67,6 @@ def count_table(
     return builder.table(reread)
 
 
-def count_by_group(
-    sources: Sequence[BattleSource],
-    by: str,
-    *,
-    overlapping: bool = False,
-    style: Sequence[str] = (),
-    progress: Progress | None = None,
-) -> Mapping[str, Table]:
-    """One table per group of one column, as `count_groups`."""
-    return count_groups(sources, [by], overlapping=overlapping, style=style, progress=progress)[by]
-
-
 def count_groups(
     sources: Sequence[BattleSource],
     by: Sequence[str],

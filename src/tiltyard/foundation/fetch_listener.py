@@ -5,27 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
 
 
-class FetchListener(Protocol):
-    """What is told of downloads."""
+class FetchListener:
+    """Is told of downloads, and ignores it."""
 
     def receive(self, name: str, size: int, total: int | None, /) -> None:
         """So many bytes of a file have arrived, out of ``total`` if that is known."""
-        ...
 
     def finish(self, note: str, /) -> None:
         """All files of an address are there; the note says which bytes they are."""
-        ...
-
-
-class QuietFetches:
-    """Ignores what it is told."""
-
-    def receive(self, name: str, size: int, total: int | None, /) -> None: ...
-
-    def finish(self, note: str, /) -> None: ...
 
 
 _LISTENER: ContextVar[FetchListener | None] = ContextVar("fetch_listener", default=None)
@@ -33,7 +22,7 @@ _LISTENER: ContextVar[FetchListener | None] = ContextVar("fetch_listener", defau
 
 def fetch_listener() -> FetchListener:
     """Who listens now."""
-    return _LISTENER.get() or QuietFetches()
+    return _LISTENER.get() or FetchListener()
 
 
 @contextmanager

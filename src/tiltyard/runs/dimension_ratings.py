@@ -15,7 +15,7 @@ from tiltyard.core.judging.reconciliation import panel_name
 from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.core.ratings.judge_placement import place_by_judge
 from tiltyard.files import BattleSource
-from tiltyard.files.battle_tables import count_by_group
+from tiltyard.files.battle_tables import count_groups
 from tiltyard.report.run_documents import ChoiceDocument
 from tiltyard.runs.battle_rating import RateSettings, rate_table, with_checks
 from tiltyard.runs.judged_run import OVERALL
@@ -33,7 +33,7 @@ def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list
     """
     if "dimension" not in battles.columns:
         return []
-    counted = count_by_group([battles], "dimension")
+    counted = count_groups([battles], ["dimension"])["dimension"]
     tables = {name: _without_voters(table) for name, table in counted.items()}
     placed = rate_placement(tables, battles, manifest)
     pooled = _pooled(tables, manifest.overall)

@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from tiltyard._version import __version__
-from tiltyard.core.policy.state.policy import Fairness, Policy
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.publication import pairs_needed
 from tiltyard.core.policy.validity.serving_fairness import is_mix_feasible
 from tiltyard.errors import BadOption
@@ -167,19 +166,6 @@ class Simulation:
         return self.to_markdown()
 
 
-@dataclass(frozen=True, slots=True)
-class ForecastsBeside:
-    """Which forecasts stand beside the one that is asked for."""
-
-    #: Those of every other matchmaker; all run to the last vote then, so that figures at the same votes compare.
-    matchmakers: bool = False
-    #: That of the other kind of fairness.
-    other_fairness: bool = False
-
-
-_NOTHING_BESIDE = ForecastsBeside()
-
-
 def default_votes(models: int, prompts: int) -> int:
     """Default number of votes: four for each model and prompt, within limits."""
     return min(max(4 * models * prompts, 5_000), 50_000)
@@ -189,34 +175,6 @@ def mix_feasible(policy: Policy, models: int) -> bool:
     """Whether the contender lane can get its share while all exposures stay within tolerance."""
     strict = replace(policy, fairness="strict")
     return is_mix_feasible(strict, models)
-
-
-def make_simulation(
-    settings: SimulationSettings,
-    seeds: range,
-    votes_per_day: int,
-    beside: ForecastsBeside = _NOTHING_BESIDE,
-    *,
-    folder: Path | None = None,
-    processes: int = 0,
-    on_progress: Progress = lambda _done, _total: None,
-) -> Simulation:
-    """Simulate one world for each seed, and the same worlds for the forecasts beside."""
-    if not seeds:
-        raise BadOption("no seeds; a forecast needs at least one world")
-    asked = [settings]
-    if beside.other_fairness:
-        other: Fairness = "scoped" if settings.policy.fairness == "strict" else "strict"
-        asked.append(replace(settings, policy=replace(settings.policy, fairness=other)))
-    if beside.matchmakers:
-        asked += [replace(settings, matchmaker=name) for name in MATCHMAKERS if name != settings.matchmaker]
-        asked = [replace(wanted, until_official=False) for wanted in asked]
-    forecasts = []
-    for number, wanted in enumerate(asked):
-        report = partial(_report_progress, on_progress, number, len(asked))
-        results = run_study(ARENA, wanted, seeds, folder=folder, processes=processes, on_progress=report)
-        forecasts.append(summarise_worlds(results, wanted))
-    return Simulation(__version__, votes_per_day, seeds.start, settings, tuple(forecasts))
 
 
 def _report_progress(on_progress: Progress, number: int, of: int, done: int, total: int) -> None:
@@ -451,18 +409,25 @@ def forecast(
     options: SimulateOptions,
     on_progress: Progress = lambda _done, _total: None,
 ) -> Simulation:
-    """Simulate the worlds that the options ask for."""
-    processes = options.get("processes")
+    """Simulate the worlds that the options ask for, and the same worlds for the forecasts beside."""
+    first, processes = options.get("seed", 0), options.get("processes")
+    seeds = range(first, first + options.get("seeds", DEFAULT_WORLD_COUNT))
+    if not seeds:
+        raise BadOption("no seeds; a forecast needs at least one world")
+    asked = [settings]
     mixed = settings.matchmaker == "policy" and not mix_feasible(settings.policy, settings.world.models)
-    seed = options.get("seed", 0)
-    return make_simulation(
-        settings,
-        range(seed, seed + options.get("seeds", DEFAULT_WORLD_COUNT)),
-        options.get("votes_per_day", 500),
-        ForecastsBeside(
-            matchmakers=options.get("compare", False), other_fairness=mixed and "fairness" not in options
-        ),
-        folder=lab_folder(),
-        processes=os.cpu_count() or 1 if processes is None else processes,
-        on_progress=on_progress,
-    )
+    if mixed and "fairness" not in options:
+        asked.append(replace(settings, policy=replace(settings.policy, fairness="scoped")))
+    if options.get("compare"):
+        # All run to the last vote then, so that figures at the same votes compare.
+        asked += [replace(settings, matchmaker=name) for name in MATCHMAKERS if name != settings.matchmaker]
+        asked = [replace(wanted, until_official=False) for wanted in asked]
+    processes = os.cpu_count() or 1 if processes is None else processes
+    forecasts = []
+    for number, wanted in enumerate(asked):
+        report = partial(_report_progress, on_progress, number, len(asked))
+        results = run_study(
+            ARENA, wanted, seeds, folder=lab_folder(), processes=processes, on_progress=report
+        )
+        forecasts.append(summarise_worlds(results, wanted))
+    return Simulation(__version__, options.get("votes_per_day", 500), first, settings, tuple(forecasts))

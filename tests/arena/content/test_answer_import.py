@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.shown_kinds import png
-from tiltyard.arena.content.answer_import import ImportResult, create_arena, import_answers
+from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.answer_rows import (
     MAX_NAME_CHARACTERS,
     MAX_RESPONSE_BYTES,
@@ -36,6 +36,7 @@ from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.files.upload_reader import answer_rows
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.wire.arenas import Imported
 
 PNG = png(9, 9, 9, size=8)
 PAGE = b"<!-- by nobody -->\n<!DOCTYPE html><title>x</title><p>hello"
@@ -97,8 +98,8 @@ async def test_an_arena_begins_with_its_policy_and_answers_widen_it(database, tm
             models = await list_models(connection, arena.arena)
             prompts = await list_prompts(connection, arena.arena)
             content = await blobs.read(1)
-    assert first == ImportResult(models=2, prompts=1, responses=2, position=6)
-    assert second == ImportResult(models=1, prompts=1, responses=2, position=10)
+    assert first == Imported(2, 1, 2, 0, 6, 0, (), 0, ())
+    assert second == Imported(1, 1, 2, 0, 10, 0, (), 0, ())
     assert [(one.name, one.responses, one.enabled) for one in models] == [
         ("m1", 1, True), ("m2", 2, True), ("m3", 1, True),
     ]  # fmt: skip
@@ -131,7 +132,7 @@ async def test_the_same_file_again_changes_nothing_and_another_answer_is_refused
         await let_in(*rows)
         before = everything(database)
         again = await let_in(*rows, *rows)
-        assert again == ImportResult(unchanged=24, position=again.position)
+        assert again == Imported(0, 0, 0, 24, again.position, 0, (), 0, ())
         assert everything(database) == before
         with pytest.raises(Conflict, match=r"line 2.*p2; withdraw"):
             await let_in(row("m9", "p9"), row("m1", "p2", "something else"))
@@ -320,7 +321,7 @@ async def test_names_of_arenas(database, tmp_path):
 
 async def test_an_empty_file_brings_nothing(database, tmp_path):
     async with an_arena(database, tmp_path) as (_, _, let_in):
-        assert await let_in() == ImportResult(position=1)
+        assert await let_in() == Imported(0, 0, 0, 0, 1, 0, (), 0, ())
 
 
 @pytest.mark.slow

@@ -2,12 +2,12 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from support.live_arenas import make_arena
-from tiltyard.arena.content.answer_import import ImportResult
 from tiltyard.arena.content.answer_rows import CheckedAnswer, read_named_models
 from tiltyard.arena.content.name_mentions import SHOWN_MENTION_LIMIT, MentionFinder
 from tiltyard.arena.content.upload_review import preview_upload, store_upload
@@ -15,6 +15,7 @@ from tiltyard.cli.serve import _warn
 from tiltyard.files.answers import read_answers
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.identity_words import load_families
+from tiltyard.wire.arenas import Imported
 
 #: A model for each row; the rows name it by these.
 MODELS = (
@@ -267,7 +268,11 @@ def test_the_first_are_told_and_all_are_counted(capsys):
     rows = [answer("gpt", "gpt", where=f"line {k}") for k in range(SHOWN_MENTION_LIMIT + 5)]
     assert list(lookout.watching([answer("nothing"), *rows]))[1:] == rows
     assert (lookout.count, len(lookout.first)) == (SHOWN_MENTION_LIMIT + 5, SHOWN_MENTION_LIMIT)
-    for brought in (ImportResult(), ImportResult(mentioned=lookout.count, mentions=tuple(lookout.first))):
+    nothing = Imported(0, 0, 0, 0, 0, 0, (), 0, ())
+    for brought in (
+        nothing,
+        replace(nothing, mentioned=lookout.count, mentions=tuple(map(str, lookout.first))),
+    ):
         _warn(brought)
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "Warning: line 0: says 'gpt', the name of its model: voters will read it."

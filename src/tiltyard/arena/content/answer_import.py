@@ -36,7 +36,7 @@ from tiltyard.arena.content.arenas import (
     reserve_arena_number,
 )
 from tiltyard.arena.content.blob_store import BlobStore, ResponseContent
-from tiltyard.arena.content.name_mentions import Mention, MentionFinder
+from tiltyard.arena.content.name_mentions import MentionFinder
 from tiltyard.arena.content.response_details import ResponseDetails, add_response_details
 from tiltyard.arena.content.stored_conversations import count_unshown, read_conversation
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
@@ -46,6 +46,7 @@ from tiltyard.errors import Conflict, InputError
 from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.wire.arenas import Imported
 
 #: Warnings that are listed; the others are only counted.
 SHOWN_WARNING_LIMIT = 20
@@ -142,24 +143,6 @@ _LOCKED_BATCH_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class ImportResult:
-    """What an import added, and the last position of the log after it."""
-
-    models: int = 0
-    prompts: int = 0
-    responses: int = 0
-    #: Answers that the arena had already.
-    unchanged: int = 0
-    position: int = 0
-    #: Answers whose responses mention the name of a model, family or maker; and the first of them.
-    mentioned: int = 0
-    mentions: tuple[Mention, ...] = ()
-    #: Answers whose responses are empty or look cut off; and the first of them.
-    suspect: int = 0
-    suspects: tuple[ResponseWarning, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ImportPreview:
     """What an import would add: names of new models and prompts, and how many responses."""
 
@@ -213,7 +196,7 @@ async def import_answers(
     body: bool = False,
     enable: bool = True,
     actor: str = "cli",
-) -> ImportResult:
+) -> Imported:
     """Let the answers of a file in: new models and prompts are numbered on, new models enabled.
 
     An answer that is there already changes nothing, so that an import can be repeated. One that
@@ -232,9 +215,9 @@ async def import_answers(
     return replace(
         brought,
         mentioned=lookout.count,
-        mentions=tuple(lookout.first),
+        mentions=tuple(map(str, lookout.first)),
         suspect=warnings.count,
-        suspects=tuple(warnings.first),
+        suspects=tuple(map(str, warnings.first)),
     )
 
 
@@ -246,7 +229,7 @@ async def import_checked_answers(
     *,
     enable: bool = True,
     actor: str = "cli",
-) -> ImportResult:
+) -> Imported:
     """The same of answers that were read and checked already."""
     found = await find_arena(pool, arena)
     require_live(found)
@@ -257,16 +240,16 @@ async def import_checked_answers(
     rows = await _kept(blobs, answers)
     async with pool.connection() as connection:
         await _planned(connection, found.arena, rows)
-        total = ImportResult()
         # There is at least one part, so that an empty file is an import too.
-        for start in range(0, len(rows) or 1, _LOCKED_BATCH_ROWS):
-            part = rows[start : start + _LOCKED_BATCH_ROWS]
-            brought = await _entered(connection, blobs, found.arena, part, enable, actor)
-            total = replace(
-                brought,
-                **{name: getattr(total, name) + getattr(brought, name) for name in _COUNTED_FIELDS},
+        parts = [
+            await _entered(
+                connection, blobs, found.arena, rows[start : start + _LOCKED_BATCH_ROWS], enable, actor
             )
-    return total
+            for start in range(0, len(rows) or 1, _LOCKED_BATCH_ROWS)
+        ]
+    return replace(
+        parts[-1], **{name: sum(getattr(part, name) for part in parts) for name in _COUNTED_FIELDS}
+    )
 
 
 async def plan_import(connection: Connection, arena: int, answers: Sequence[CheckedAnswer]) -> ImportPreview:
@@ -436,19 +419,14 @@ async def _plan_for(connection: Connection, arena: int, rows: Sequence[_Row]) ->
 
 async def _entered(
     connection: Connection, blobs: BlobStore, arena: int, rows: list[_Row], enable: bool, actor: str
-) -> ImportResult:
+) -> Imported:
     await blobs.hold(connection)
     async with append_batch(connection, arena) as batch:
         plan = await _planned(connection, arena, rows)
         await blobs.check(connection, {one.sha256 for one in plan.new_responses})
         await _write(connection, batch, plan, enable=enable)
-        brought = ImportResult(
-            models=len(plan.new_models),
-            prompts=len(plan.new_prompts),
-            responses=len(plan.new_responses),
-            unchanged=plan.unchanged,
-            position=batch.head,
-        )
+        new = (len(plan.new_models), len(plan.new_prompts), len(plan.new_responses))
+        brought = Imported(*new, plan.unchanged, batch.head, 0, (), 0, ())
         about = {name: getattr(brought, name) for name in _COUNTED_FIELDS} | {"enabled": enable}
         about["imported"] = [False, True]
         if plan.brings:

@@ -12,7 +12,6 @@ from uuid import UUID, uuid4
 
 from tiltyard.arena.content.answer_import import (
     ImportPreview,
-    ImportResult,
     ResponseWarning,
     WarningFinder,
     import_checked_answers,
@@ -31,6 +30,7 @@ from tiltyard.postgres.connections import (
     ConnectionPool,
 )
 from tiltyard.postgres.statements import statement
+from tiltyard.wire.arenas import Imported
 
 #: How long an upload is kept, and its maximum size.
 UPLOAD_LIFETIME = timedelta(hours=1)
@@ -179,7 +179,7 @@ async def import_upload(
     decision: UploadDecision,
     *,
     actor: str,
-) -> ImportResult:
+) -> Imported:
     """Import the valid rows of an upload that was previewed, and delete the upload.
 
     Raises `Conflict` and changes nothing if the number of valid rows has changed since the preview, or if some rows

@@ -101,12 +101,13 @@ class ReleasedBattle:
     language: str | None
     #: The number of its distinct first prompt.
     free_prompt: int
-    models: tuple[int, int]
-    winner: str | None
+    a: int
+    b: int
     blind: bool
     position: int | None
     propensity: float
-    turns: tuple[ReleasedTurn, ...]
+    winner: str | None
+    turns: list[ReleasedTurn]
 
 
 @dataclass(slots=True)
@@ -211,12 +212,13 @@ def read_conversations(
                 continue
             counts.battles += 1
             counts.turns += len(turns[row[0]])
-            yield _battle(row, turns[row[0]])
+            winner = None if row[4] is None else str(SPELLED[Kind(row[4])][0])
+            yield ReleasedBattle(*row[5:], winner=winner, turns=turns[row[0]])
 
 
 def _left_out(row: tuple[Any, ...], turns: list[ReleasedTurn], *, with_flagged: bool) -> str | None:
     """Why a battle is left out; ``None`` if it is released."""
-    is_void, agreed, excluded = row[5:8]
+    is_void, agreed, excluded = row[1:4]
     if not agreed:
         return "without consent"
     if is_void or not turns:
@@ -228,23 +230,6 @@ def _left_out(row: tuple[Any, ...], turns: list[ReleasedTurn], *, with_flagged: 
     if not with_flagged and any(turn.flags.get("private") for turn in turns):
         return "with private data"
     return None
-
-
-def _battle(row: tuple[Any, ...], turns: list[ReleasedTurn]) -> ReleasedBattle:
-    _, session, began_at, category, language, _, _, _, kind, blind, position, a, b, propensity, prompt = row
-    return ReleasedBattle(
-        session,
-        began_at,
-        category,
-        language,
-        prompt,
-        (a, b),
-        None if kind is None else str(SPELLED[Kind(kind)][0]),
-        blind,
-        position,
-        propensity,
-        tuple(turns),
-    )
 
 
 def _read_turns(
@@ -267,7 +252,7 @@ def _read_turns(
 def _rows(
     place: int, battle: ReleasedBattle, voter: str, models: dict[int, tuple[str, str]]
 ) -> Iterator[dict[str, object]]:
-    (name_a, version_a), (name_b, version_b) = (models[model] for model in battle.models)
+    (name_a, version_a), (name_b, version_b) = models[battle.a], models[battle.b]
     for turn in battle.turns:
         spent = [value for side in turn.calls for value in side]
         flags = [turn.flags.get("identity", []), turn.flags.get("private", []), turn.flags.get("rules", [])]

@@ -5,7 +5,7 @@ SELECT matchup FROM live_battles WHERE arena = %(arena)s ORDER BY began_at, matc
 -- name: release_battles
 -- Those of these live battles that have ended, with their votes: of voters who agreed to the newest consent if there is
 -- one. A vote counts if it is final and not excluded.
-SELECT b.matchup, b.session, b.began_at, p.name, b.language, b.void IS NOT NULL,
+SELECT b.matchup, b.void IS NOT NULL,
        coalesce(c.sha256 IS NULL OR EXISTS (
            SELECT FROM consents g WHERE g.arena = b.arena AND g.session = b.session AND g.sha256 = c.sha256
        ), false) AS agreed,
@@ -13,8 +13,9 @@ SELECT b.matchup, b.session, b.began_at, p.name, b.language, b.void IS NOT NULL,
            SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
            WHERE v.arena = b.arena AND v.source = m.source AND v.serial = m.serial AND x.restored IS NULL
        ) AS excluded,
-       CASE WHEN e.kind = 1 THEN vote_kind(e.outcome, e.both_bad) END, coalesce(e.blind, true), e.position,
-       m.a, m.b, m.propensity, m.free_prompt
+       CASE WHEN e.kind = 1 THEN vote_kind(e.outcome, e.both_bad) END,
+       b.session, b.began_at, p.name, b.language, m.free_prompt, m.a, m.b, coalesce(e.blind, true), e.position,
+       m.propensity
 FROM live_battles b
 JOIN matchups m ON m.arena = b.arena AND m.matchup = b.matchup
 JOIN prompts p ON p.arena = b.arena AND p.prompt = b.category

@@ -74,7 +74,7 @@ def group_findings(
     models: tuple[str, ...], pairs: PairScores, group: Ints, *, prior: bool = False
 ) -> list[Finding]:
     """Findings about models that cannot be compared, or are rated only because of the ``prior``."""
-    total, score = _totals(pairs)
+    total, score = pairs.totals()
     # With a prior, the rating of these models is limited only by it, on one side.
     findings = _always_alike(models, total, score, pairs.met, {"case": "prior"}) if prior else []
     if group.any():
@@ -94,7 +94,7 @@ def disconnected_finding(
 
 
 def _one_sided(models: tuple[str, ...], pairs: PairScores, group: Ints) -> list[Finding]:
-    total, score = _totals(pairs)
+    total, score = pairs.totals()
     alone = pairs.met & (group < 0)
     findings = _always_alike(models, total, score, alone, {})
     rest = alone & (score != total) & (score != 0)
@@ -118,13 +118,6 @@ def _always_alike(
 
 def _named(models: tuple[str, ...], chosen: npt.NDArray[np.bool_]) -> dict[str, object]:
     return first_of("models", [models[k] for k in np.flatnonzero(chosen)])
-
-
-def _totals(pairs: PairScores) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    m = pairs.n_models
-    total = sum_by_index(pairs.i, pairs.weight, m) + sum_by_index(pairs.j, pairs.weight, m)
-    score = sum_by_index(pairs.i, pairs.score, m) + sum_by_index(pairs.j, pairs.weight - pairs.score, m)
-    return total, score
 
 
 def data_findings(table: Table, record: BattleRecord, played: npt.NDArray[np.bool_]) -> list[Finding]:

@@ -176,10 +176,7 @@ def newton_start(
 
 def _guess(pairs: PairScores) -> Floats:
     """Log-odds of each model's total score: a good guess if models met at random."""
-    m = pairs.n_models
-    lost = pairs.weight - pairs.score
-    won = sum_by_index(pairs.i, pairs.score, m) + sum_by_index(pairs.j, lost, m)
-    total = sum_by_index(pairs.i, pairs.weight, m) + sum_by_index(pairs.j, pairs.weight, m)
+    total, won = pairs.totals()
     theta = np.log((won + 0.5) / (total - won + 0.5))
     return np.asarray(theta - theta.mean())
 

@@ -36,6 +36,12 @@ class PairScores:
         met[self.i] = met[self.j] = True
         return met
 
+    def totals(self) -> tuple[Floats, Floats]:
+        """The weight of each model's battles, and its score in them."""
+        lost, m = self.weight - self.score, self.n_models
+        total = sum_by_index(self.i, self.weight, m) + sum_by_index(self.j, self.weight, m)
+        return total, sum_by_index(self.i, self.score, m) + sum_by_index(self.j, lost, m)
+
     def places(self, a: Ints, b: Ints) -> Ints:
         """The indices of the pairs of models ``a`` and ``b``, all of which must have met."""
         keys = np.minimum(a, b) * self.n_models + np.maximum(a, b)

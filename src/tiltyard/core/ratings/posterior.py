@@ -15,7 +15,6 @@ import numpy.typing as npt
 from scipy.linalg.lapack import dpotrs
 from scipy.special import ndtri
 
-from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.newton import Likelihood, regularised_cholesky
 from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.foundation.arrays import Floats, Ints
@@ -32,9 +31,7 @@ _DENSITY_GRID_COUNT = 4001
 
 def nearly_one_sided(pairs: PairScores) -> npt.NDArray[np.bool_]:
     """Models that won, or lost, almost every point."""
-    m = pairs.n_models
-    total = sum_by_index(pairs.i, pairs.weight, m) + sum_by_index(pairs.j, pairs.weight, m)
-    won = sum_by_index(pairs.i, pairs.score, m) + sum_by_index(pairs.j, pairs.weight - pairs.score, m)
+    total, won = pairs.totals()
     return np.asarray((total > 0.0) & (np.minimum(won, total - won) < _ONE_SIDED_BATTLES))
 
 

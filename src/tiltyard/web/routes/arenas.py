@@ -149,20 +149,9 @@ async def import_responses(
     registry = registry_of(request)
     await find_arena(registry.pool, arena)
     async with _spooled(request) as path:
-        result = await import_answers(
+        return await import_answers(
             registry.pool, registry.blobs, arena, path, body=True, enable=enable, actor=actor.name
         )
-    return Imported(
-        models=result.models,
-        prompts=result.prompts,
-        responses=result.responses,
-        unchanged=result.unchanged,
-        position=result.position,
-        mentioned=result.mentioned,
-        mentions=tuple(str(one) for one in result.mentions),
-        suspect=result.suspect,
-        suspects=tuple(str(one) for one in result.suspects),
-    )
 
 
 @router.post(

@@ -26,9 +26,9 @@ from tiltyard.web.edge.logs import configure_logging
 from tiltyard.web.server.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from tiltyard.arena.content.answer_import import ImportResult
     from tiltyard.arena.operators.arena_changes import LiveArenaRequest, LiveSetup
     from tiltyard.postgres.binaries import OnWait
+    from tiltyard.wire.arenas import Imported
 
 
 Prepared = TypeVar("Prepared")
@@ -115,7 +115,7 @@ class StartupResult:
     arenas: tuple[str, ...]
     #: The arena that answers were imported into, and the result of the import.
     arena: str | None = None
-    imported: ImportResult | None = None
+    imported: Imported | None = None
     #: The live arena that was made, or whose models were changed.
     live: LiveSetup | None = None
 

@@ -95,6 +95,8 @@ class ReleasedTurn:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedBattle:
+    turns: list[ReleasedTurn]
+    winner: str | None
     session: int
     began_at: datetime
     category: str
@@ -106,8 +108,6 @@ class ReleasedBattle:
     blind: bool
     position: int | None
     propensity: float
-    winner: str | None
-    turns: list[ReleasedTurn]
 
 
 @dataclass(slots=True)
@@ -213,7 +213,7 @@ def read_conversations(
             counts.battles += 1
             counts.turns += len(turns[row[0]])
             winner = None if row[4] is None else str(SPELLED[Kind(row[4])][0])
-            yield ReleasedBattle(*row[5:], winner=winner, turns=turns[row[0]])
+            yield ReleasedBattle(turns[row[0]], winner, *row[5:])
 
 
 def _left_out(row: tuple[Any, ...], turns: list[ReleasedTurn], *, with_flagged: bool) -> str | None:

@@ -77,6 +77,9 @@ def test_readers_and_their_pages_know_nothing_of_it(running):
     assert running.client(make_token(running.database, "read", name="reader")).get(SHADOW).status_code == 403
     columns = reader.get("/arenas/arena/board.json").json()["columns"]
     assert bool({"rd", "confidence", "coverage", "badge", "volatility"} & set(columns)) is (running.phase > 1)
+    both = reader.get("/arenas/arena/board.json", params={"source": "both"}).json()
+    assert set(both["rows"][0]) == set(both["columns"])
+    assert ("human_rank_low" in both["columns"]) is (running.phase > 1)
     assert ("Confidence</a>" in board(reader).text) is (running.phase > 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -247,7 +247,7 @@ def download_rows(
 ) -> tuple[Mapping[str, type], list[dict[str, object]]]:
     """Columns with their types, and rows; of one board, or of two side by side."""
     if len(views) == 1:
-        shown = {name: kind for name, kind in COLUMNS.items() if views[0].seen or name not in _POLICY_COLUMNS}
+        shown = _shown_columns(COLUMNS, views[0], _POLICY_COLUMNS)
         return shown, [
             {
                 name: _state(line) if name == "state" else getattr(line, _FIELDS.get(name, name))
@@ -256,7 +256,8 @@ def download_rows(
             for line in filter_and_sort(views[0].lines, query)
         ]
     human, judge = views
-    rows = []
+    hidden = {f"{who}_{name}" for who in ("human", "judge") for name in _POLICY_COLUMNS}
+    shown, rows = _shown_columns(COMPARISON_COLUMNS, human, hidden), []
     for pair in compare_sources(human.lines, judge.lines, query):
         of_each = {
             f"{who}_{name}": getattr(line, _FIELDS.get(name, name), None)
@@ -264,8 +265,14 @@ def download_rows(
             for name in _OF_EACH
         }
         apart = {"ranks_apart": pair.apart, "ranges_apart": "yes" if pair.beyond else "no"}
-        rows.append({"model": pair.model, "state": _state(pair.known), **of_each, **apart})
-    return COMPARISON_COLUMNS, rows
+        row = {"model": pair.model, "state": _state(pair.known), **of_each, **apart}
+        rows.append({name: row[name] for name in shown})
+    return shown, rows
+
+
+def _shown_columns(columns: Mapping[str, type], view: BoardView, hidden: Collection[str]) -> dict[str, type]:
+    """All columns, or those without the policy's where the arena's phase does not show them."""
+    return {name: kind for name, kind in columns.items() if view.seen or name not in hidden}
 
 
 def _state(line: BoardLine) -> str:

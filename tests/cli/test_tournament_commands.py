@@ -16,6 +16,8 @@ from support.servers.paid_llm import paid_llm
 from tiltyard.cli.progress import JudgingProgress, QuietProgress
 from tiltyard.judges.judging_run import RunProgress
 
+pytestmark = pytest.mark.usefixtures("without_charts")
+
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
 #: What could steer a terminal or a page.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -42,6 +42,11 @@ class Billed:
         return now.get(name, 0) - before.get(name, 0)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _without_charts(without_charts):
+    """Charts of tournaments have tests in `report`, `runs` and `pages`."""
+
+
 @pytest.fixture(scope="session")
 def opened():
     with paid_llm() as server:

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from support.ballots import SCRIPTS, bar, clickable, matchup_of, settled, stage, start
 from support.postgres_servers import fresh_database
 from support.replicas import ARENAS, LOOK_SECONDS, add_arenas, marks, replicas
+from support.sizes import sized
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def site(server, template, tmp_path_factory):
             yield proxy
 
 
-@pytest.mark.parametrize("votes", [4, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("votes", [4, pytest.param(sized(100, 500), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("js", SCRIPTS)
 @pytest.mark.parametrize("arena", ARENAS)
 def test_no_honest_vote_is_unseen_or_refused(site, visit, arena, js, votes):

@@ -104,7 +104,7 @@ def test_forms_are_filled_in_reviewed_and_saved(opened, site):
     page = opened.page
     go(opened, f"{BASE}/answers")
     upload = {"name": "a <b>.x", "mimeType": "text/plain", "buffer": ROWS}
-    page.get_by_label("File").set_input_files(upload)
+    page.get_by_label("File", exact=True).set_input_files(upload)
     press(opened, "Check file")
     press(opened, "Discard")
     assert "nothing was imported" in told(opened)
@@ -173,7 +173,7 @@ def test_a_file_that_is_too_large_is_answered_with_what_to_do(opened, tmp_path):
     with large.open("wb") as file:
         file.truncate(MAX_UPLOAD_BYTES + 128 * 1024)
     go(opened, f"{BASE}/answers")
-    opened.page.get_by_label("File").set_input_files(large)
+    opened.page.get_by_label("File", exact=True).set_input_files(large)
     opened.page.get_by_role("button", name="Check file").click()
     expect(opened.page.get_by_role("heading", level=1)).to_have_text("The request is too large")
     told = opened.page.locator("main").inner_text()

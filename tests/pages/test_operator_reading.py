@@ -84,7 +84,7 @@ def test_everybody_can_read_a_preview_and_a_new_token(tour):
     page = tour.page
     page.goto(f"{tour.site}{BASE}/answers")
     arabic = {"prompt_id": "friend", "prompt": ARABIC, "model": "oak", "response": ARABIC}
-    page.get_by_label("File").set_input_files(
+    page.get_by_label("File", exact=True).set_input_files(
         {"name": "a", "mimeType": "text/plain", "buffer": json.dumps(arabic).encode() + b"\n" + UPLOAD[:5000]}
     )
     follow(page.get_by_role("button", name="Check file"))
@@ -121,7 +121,9 @@ def test_nothing_in_an_upload_runs_or_loads(visit, size):
     sign_in(opened, f"{BASE}/answers")
     page = opened.page
     name = "<img src=x onerror=tripwire(0)>.jsonl"
-    page.get_by_label("File").set_input_files({"name": name, "mimeType": "text/plain", "buffer": UPLOAD})
+    page.get_by_label("File", exact=True).set_input_files(
+        {"name": name, "mimeType": "text/plain", "buffer": UPLOAD}
+    )
     follow(page.get_by_role("button", name="Check file"))
     assert "would add" in page.locator("h1").inner_text()
     assert page.locator("tbody tr").count() >= 100

@@ -343,7 +343,8 @@ def _end(yard, rng):
 
 def _vote_mark(rng, source):
     """Now and then a person's vote is marked: unseen, early or waiting."""
-    return int(rng.choice([NO_MARK, *VoteMark], p=[0.8, 0.03, 0.03, 0.14])) if source == HUMAN else NO_MARK
+    marks = [NO_MARK, VoteMark.UNSEEN, VoteMark.EARLY, VoteMark.WAITING]
+    return int(rng.choice(marks, p=[0.8, 0.03, 0.03, 0.14])) if source == HUMAN else NO_MARK
 
 
 def _admit(yard, rng):

@@ -12,7 +12,7 @@ from typing import Any
 from tiltyard.core.battles import Battle
 from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
-from tiltyard.core.judging.matches import Match, Prompt, all_pairs, sample_pairs
+from tiltyard.core.judging.matches import Match, PairRules, Prompt, all_pairs, sample_pairs
 from tiltyard.core.judging.question import Question, Rubric
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep
 from tiltyard.files import open_battles, write_battles
@@ -167,7 +167,9 @@ def made_run(
         one for one in answers or answers_of(bank, models) if (one.model, one.prompt_id) not in missing
     ]
     has = {(one.model, one.prompt_id) for one in answers}
-    matches = all_pairs(bank, models, dimensions, has, changes.get("limit_pairs"), changes.get("evaluated"))
+    matches = all_pairs(
+        bank, models, dimensions, has, PairRules(changes.get("limit_pairs"), changes.get("evaluated"))
+    )
     matches = sample_pairs(matches, changes.get("sample_pairs"), 0)
 
     texts = {(one.model, one.prompt_id): one.response for one in answers}

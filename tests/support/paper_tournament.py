@@ -75,7 +75,8 @@ class PaperTournament:
         for prompt in self.prompts:
             if dimension == "factuality" and prompt["source"] == "curated":
                 continue
-            for a, b in itertools.combinations(ENTRANTS, 2):
+            answered = [name for name in ENTRANTS if (name, prompt["prompt_id"]) in self.responses]
+            for a, b in itertools.combinations(answered, 2):
                 texts = self.responses[a, prompt["prompt_id"]], self.responses[b, prompt["prompt_id"]]
                 better = drawn.choice(("A", "B", "TIE"))
                 for swapped in (False, True):

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from support.arranged import NO_CHECKS, PRICES, Arranged
-from support.paper_tournament import CONFIG, FOREIGN_FIELDS, JUDGMENTS, RESPONSES, make_paper_tournament
+from support.arranged import NO_CHECKS, PRICES, Arranged, read_lines
+from support.paper_tournament import (
+    CONFIG,
+    ENTRANTS,
+    FOREIGN_FIELDS,
+    JUDGMENTS,
+    RESPONSES,
+    make_paper_tournament,
+)
 
 
 @pytest.fixture
@@ -41,3 +48,25 @@ def test_the_configuration_runs_from_the_root(paper, billed):
     }
     assert (paper.judgments / "ledger.sqlite").is_file()
     arranged.done("verify", "out")
+
+
+@pytest.mark.parametrize(("rule", "dropped"), [("pair", 3), ("prompt", 6)])
+def test_a_missing_response_drops_its_pairs_or_its_prompt(tmp_path, rule, dropped):
+    prompt = "medmcqa_open_001"
+    paper = make_paper_tournament(tmp_path, missing=[(ENTRANTS[1], prompt)])
+    judge = {"pilot_model": "judge-1", "headline_model": "judge-1"}
+    paper.write_config(missing=rule, judge=judge, checks=NO_CHECKS, elo={"n_perms": 10})
+    paper.pay("judge-1", "calibration")
+    arranged = Arranged(paper.root)
+    options = ("--mode", "headline", "--skip-judging", "--limit-pairs", 9, "--output-dir", "out")
+    arranged.done("run", CONFIG, *options)
+    manifest = arranged.document("manifest.json")
+    assert (manifest["missing_drops"], manifest["dropped"], manifest["missing"]) == (
+        rule,
+        dropped,
+        {ENTRANTS[1]: 1},
+    )
+    battles = read_lines(paper.root / "out/battles.jsonl")
+    assert sum(battle["question_id"] == prompt for battle in battles) == 6 - dropped
+    arranged.done("verify", "out")
+    arranged.done("plan", CONFIG, "--mode", "headline")

@@ -27,6 +27,9 @@ def test_a_plan_asks_nothing_and_names_every_question(tmp_path, billed):
     assert [row["question_id"] for row in rows] == [one.id for one in plan.questions()]
     assert [row["request_key"] for row in rows] == [plan.key(one) for one in plan.questions()]
     assert {row["standing"] for row in rows} == {"call"}
+    told = []
+    estimate_plan(plan, None, on_count=lambda done, total: told.append((done, total)))
+    assert told[0] == (0, len(plan))
     assert sum(to_picodollars(row["worst_usd"]) for row in rows) == estimate_plan(plan, None).worst
 
 

@@ -22,6 +22,7 @@ from tiltyard.cli.options import (
     refuse_beside,
     stated_prices,
 )
+from tiltyard.cli.progress import count_progress
 from tiltyard.cli.run import (
     Budget,
     Config,
@@ -138,7 +139,8 @@ def plan(
     tell_missing(prepared.plan, retired=False)
     measured = measure_bytes_per_token(prepared.plan) if count_tokens else None
     with closing(Ledger(prepared.databases.ledger)) as ledger:
-        estimate = estimate_plan(prepared.plan, ledger, bytes_per_token=measured)
+        with count_progress("planning questions") as on_count:
+            estimate = estimate_plan(prepared.plan, ledger, bytes_per_token=measured, on_count=on_count)
         if file is not None:
             write_rows(file, (one.to_dict() for one in planned_questions(prepared.plan, ledger)))
     carried = None if earlier is None else pilot_expectation(earlier, estimate.expectation)

@@ -8,7 +8,7 @@ from typing import TypedDict, get_args, get_type_hints
 
 from tiltyard.core.battles import Battle
 from tiltyard.core.judging.judged_question import JudgedQuestion
-from tiltyard.core.judging.matches import MatchList, Prompt
+from tiltyard.core.judging.matches import MatchList, MissingDrops, Prompt
 from tiltyard.core.judging.question import Rubric
 from tiltyard.core.judging.reconciliation import build_match_battles
 from tiltyard.errors import BadOption
@@ -108,6 +108,7 @@ class JudgedRun:
     #: The plan's estimate, plain values only; costs.json shows it next to the actual costs.
     estimate: Mapping[str, object] = field(default_factory=dict)
     prompt_cache_asked: bool = False
+    missing_drops: MissingDrops = "pair"
     #: Judgments that another script has paid for, by dimension: how many were used, and why others were not.
     paid_judgments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: ISO 8601, UTC. ``finished_at`` is ``None`` until everything is judged.

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, TypeAdapter
 
 from tiltyard.core.board.board_rows import parameters_of
-from tiltyard.core.judging.matches import Prompt
+from tiltyard.core.judging.matches import MissingDrops, Prompt
 from tiltyard.core.ratings import BradleyTerry, RatingMethod
 from tiltyard.core.ratings.decisive_elo import DecisiveElo
 from tiltyard.errors import BadOption
@@ -29,7 +29,7 @@ _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 _AS_IN_THE_RUN = (
     *("run_id", "mode", "config_path", "entrants", "bank_size", "n_perms", "shuffle_seed", "pilot_seed"),
     *("started_at", "judges", "judge_models", "quorum", "limit_pairs", "sample_pairs", "k_sweep"),
-    *("default_k", "n_bootstraps", "arena", "prompt_cache_asked", "paid_judgments"),
+    *("default_k", "n_bootstraps", "arena", "prompt_cache_asked", "paid_judgments", "missing_drops"),
 )
 #: Bounded, because the files are looked for one by one.
 PartCount = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -118,6 +118,8 @@ class TournamentManifest(ManifestDocument):
     #: What the plan expected.
     estimate: dict[str, object]
     prompt_cache_asked: bool
+    #: What a missing response drops: the pairs that need it, or all pairs of its prompt.
+    missing_drops: MissingDrops = "pair"
     #: Judgments that another script has paid for: how many are ``used``, and how many not because they are ``stale``
     #: (of other texts), ``other`` (of other questions) or ``replaced`` (by a later line).
     paid_judgments: dict[Dimension, dict[str, int]] = Field(default_factory=dict)

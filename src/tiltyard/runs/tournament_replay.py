@@ -10,7 +10,7 @@ from pathlib import Path
 from tiltyard.core.battles import Battle
 from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions
 from tiltyard.core.judging.judged_question import JudgedQuestion, reparse
-from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, sample_pairs
+from tiltyard.core.judging.matches import Match, MatchList, PairRules, Prompt, all_pairs, sample_pairs
 from tiltyard.core.judging.question import Question, QuestionPurpose, parse_rubric
 from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
@@ -169,9 +169,9 @@ def matches_check(
     prompts = [*responses.prompts.values(), *silent]
     has = set(responses.pairs())
     gold_only = [name for name, rubric in manifest.rubrics.items() if rubric.needs]
-    matches = all_pairs(
-        prompts, manifest.entrants, manifest.dimensions, has, manifest.limit_pairs, manifest.model, gold_only
-    )
+    whole = manifest.missing_drops == "prompt"
+    rules = PairRules(manifest.limit_pairs, manifest.model, gold_only, whole)
+    matches = all_pairs(prompts, manifest.entrants, manifest.dimensions, has, rules)
     matches = sample_pairs(matches, manifest.sample_pairs, manifest.pilot_seed)
     if (matches.dropped, dict(matches.missing)) != (manifest.dropped, manifest.missing):
         detail = "the missing responses in the manifest differ from those of the answers"

@@ -219,6 +219,7 @@ def _mode(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_
     yield "families of the judges", families, manifest.judge_families
     yield "quorum", mode["quorum"], manifest.quorum
     yield "seed of the mode", mode["seed"], manifest.pilot_seed
+    yield "missing", config.get("missing", "pair"), manifest.missing_drops
     yield "limit_pairs", mode.get("limit_pairs", manifest.limit_pairs), manifest.limit_pairs
     yield "sample_pairs", mode.get("sample_pairs"), manifest.sample_pairs
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from tiltyard.core.judging.matches import MissingDrops
 from tiltyard.core.judging.question import (
     Rubric,
     parse_rubric,
@@ -29,6 +30,7 @@ from tiltyard.settings.config_section import (
     Text,
     default_if_empty,
     expand_user,
+    one_of,
     repeated,
     resolve_path,
     section_error,
@@ -81,6 +83,8 @@ class TournamentConfig(ConfigFile):
     prompts: PromptBank
     #: An answers file or another tool's, or a list of them. Needed unless ``caches.responses_dir`` is set.
     answers: Annotated[tuple[PathText, ...], Many, default_if_empty(())] = ()
+    #: What a missing response drops: the pairs that need it (``pair``), or all pairs of its ``prompt``.
+    missing: Annotated[MissingDrops, one_of("pair", "prompt")] = "pair"
     #: The dimensions, each with its rubric; their order is the order of files and reports.
     rubrics: Annotated[Mapping[FileName, Annotated[RubricFile, default_if_empty({})]], Field(min_length=1)]
     #: What all judges have in common: judge.

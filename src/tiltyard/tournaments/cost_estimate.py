@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -263,12 +263,18 @@ class _Worst:
 
 
 def estimate_plan(
-    plan: TournamentPlan, ledger: Ledger | None, *, bytes_per_token: Mapping[str, float] | None = None
+    plan: TournamentPlan,
+    ledger: Ledger | None,
+    *,
+    bytes_per_token: Mapping[str, float] | None = None,
+    on_count: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> PlanEstimate:
-    """Count and price all calls of a plan, in one pass."""
+    """Count and price all calls of a plan, in one pass. ``on_count`` is told how many questions of how many are done."""
     sums = {(judge, section.rubric.dimension): _Sums() for section in plan.sections for judge in plan.judges}
     worst = _Worst()
-    for planned in planned_questions(plan, ledger):
+    for number, planned in enumerate(planned_questions(plan, ledger)):
+        if number % _QUESTION_BATCH_COUNT == 0:
+            on_count(number, len(plan))
         line = sums[planned.question.judge, planned.question.dimension]
         line.questions += 1
         line.hear(planned.used)

@@ -21,6 +21,7 @@ from tiltyard.core.judging.conversation import (
 from tiltyard.core.judging.matches import (
     Match,
     MatchList,
+    PairRules,
     Prompt,
     all_pairs,
     pilot_subset,
@@ -340,7 +341,8 @@ def make_plan(
             f"{where}: no prompt of mode {mode.name} has a gold answer; add gold to the prompts, or remove needs"
         )
     has = inputs.answers.keys()
-    matches = all_pairs(prompts, entrants, config.dimensions, has, mode.limit_pairs, around, gold_only)
+    rules = PairRules(mode.limit_pairs, around, gold_only, config.missing == "prompt")
+    matches = all_pairs(prompts, entrants, config.dimensions, has, rules)
     matches = sample_pairs(matches, mode.sample_pairs, mode.seed)
     if not matches.matches:
         raise BadConfig(

@@ -465,6 +465,7 @@ def _judged_run(
         answers=list(prepared.inputs.answers.values()),
         rubrics=prepared.inputs.rubrics,
         matches=plan.matches,
+        missing_drops=config.missing,
         judged=readings.dimension,
         quorum=prepared.mode.quorum,
         anchors=[open_battles(config.at(path)) for path in config.anchors],

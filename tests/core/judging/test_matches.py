@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.core.judging import Match, Prompt, all_pairs, pilot_subset, sample_pairs
+from tiltyard.core.judging.matches import PairRules
 from tiltyard.errors import BadOption
 
 NAMES = st.lists(st.text(min_size=1, max_size=4), min_size=2, max_size=5, unique=True)
@@ -56,11 +57,13 @@ def test_prompts_without_a_gold_answer_are_left_out_where_one_is_needed():
     prompts = [Prompt(f"p{n}", "?", gold="yes" if n % 2 else None) for n in range(6)]
     has = {(model, prompt.prompt_id) for model in "abc" for prompt in prompts}
     whole = all_pairs(prompts, "abc", ["d", "e"], has)
-    found = all_pairs(prompts, "abc", ["d", "e"], has, 4, gold_only=["e"])
+    found = all_pairs(prompts, "abc", ["d", "e"], has, PairRules(4, gold_only=["e"]))
     assert (found.dropped, found.missing) == (0, {})
     with_gold = [one for one in whole.matches[18:] if one.prompt_id in {"p1", "p3", "p5"}]
     assert found.matches == [*whole.matches[:4], *with_gold[:4]]
-    sampled = sample_pairs(all_pairs(prompts, "abc", ["d", "e"], has, gold_only=["e"]), 5, 0).matches
+    sampled = sample_pairs(
+        all_pairs(prompts, "abc", ["d", "e"], has, PairRules(gold_only=["e"])), 5, 0
+    ).matches
     assert Counter(one.dimension for one in sampled) == {"d": 5, "e": 5}
     assert {one.prompt_id for one in sampled if one.dimension == "e"} == {"p1", "p3", "p5"}
 
@@ -69,15 +72,15 @@ def test_a_limit_keeps_the_first_pairs_of_each_dimension():
     prompts = bank({"s": 4})
     has = {(model, prompt.prompt_id) for model in "abc" for prompt in prompts}
     whole = all_pairs(prompts, "abc", ["d", "e"], has).matches
-    cut = all_pairs(prompts, "abc", ["d", "e"], has, 5).matches
+    cut = all_pairs(prompts, "abc", ["d", "e"], has, PairRules(5)).matches
     assert cut == [*whole[:5], *whole[12:17]]
-    assert all_pairs(prompts, "abc", ["d", "e"], has, 0).matches == []
+    assert all_pairs(prompts, "abc", ["d", "e"], has, PairRules(0)).matches == []
 
 
 @pytest.mark.parametrize(("models", "limit"), [(["a", "b", "a"], None), (["a", "b"], -1)])
 def test_models_named_twice_and_negative_limits_are_errors(models, limit):
     with pytest.raises(BadOption, match=r"duplicate|limit"):
-        all_pairs([], models, ["d"], set(), limit)
+        all_pairs([], models, ["d"], set(), PairRules(limit))
 
 
 @given(st.tuples(*[st.text(max_size=3)] * 4), st.tuples(*[st.text(max_size=3)] * 4))
@@ -132,19 +135,29 @@ def test_a_source_with_too_few_prompts_is_an_error_that_names_it(sizes):
         pilot_subset(bank({"s": 3}), sizes, 0)
 
 
+def test_whole_prompts_are_dropped_for_one_missing_response():
+    has = {(model, prompt) for model in "abc" for prompt in "pqr"} - {("b", "q")}
+    prompts = [Prompt(name, "") for name in "pqr"]
+    found = all_pairs(prompts, "abc", ["d"], has, PairRules(whole_prompts=True))
+    assert [match.prompt_id for match in found.matches] == ["p"] * 3 + ["r"] * 3
+    assert (found.dropped, found.missing) == (3, {"b": 1})
+    # The limit counts what is left.
+    assert len(all_pairs(prompts, "abc", ["d"], has, PairRules(5, whole_prompts=True)).matches) == 5
+
+
 #: For the matches of one model under test.
 AROUND = [Prompt("p", ""), Prompt("q", ""), Prompt("r", "")]
 
 
 def test_around_one_model_only_its_own_pairs_are_made_and_missed():
     has = {("new", "p"), ("a", "p"), ("b", "p"), ("new", "q"), ("a", "q"), ("a", "r"), ("b", "r")}
-    found = all_pairs(AROUND, ["new", "b", "a"], ["d"], has, around="new")
+    found = all_pairs(AROUND, ["new", "b", "a"], ["d"], has, PairRules(around="new"))
     assert [(one.prompt_id, one.model_a, one.model_b) for one in found.matches] == [
         ("p", "b", "new"),
         ("p", "a", "new"),
         ("q", "a", "new"),
     ]
     has = {("new", "p"), ("a", "p"), ("b", "q")}
-    found = all_pairs(AROUND, ["new", "b", "a"], ["d"], has, around="new")
+    found = all_pairs(AROUND, ["new", "b", "a"], ["d"], has, PairRules(around="new"))
     assert found.dropped == 2
     assert found.missing == {"new": 2}

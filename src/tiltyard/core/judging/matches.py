@@ -12,13 +12,15 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Ints
 
+#: What a missing response drops: the pairs that need it, or all pairs of its prompt.
+MissingDrops = Literal["pair", "prompt"]
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
@@ -76,24 +78,40 @@ class MatchList:
     missing: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class PairRules:
+    """Which pairs are left out beyond those that lack a response."""
+
+    #: Keep only this many pairs of each dimension, from the start.
+    limit: int | None = None
+    #: A model under test: only its own pairs are made, and only its own answers can be missing.
+    around: str | None = None
+    #: Dimensions that leave out prompts without a gold answer.
+    gold_only: Collection[str] = ()
+    #: Whether a missing response drops all pairs of its prompt, not only those that need it.
+    whole_prompts: bool = False
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 0:
+            raise BadOption(f"the limit of pairs is {self.limit}; expected 0 or more")
+
+
+_EVERY_PAIR = PairRules()
+
+
 def all_pairs(
     prompts: Sequence[Prompt],
     models: Sequence[str],
     dimensions: Sequence[str],
     has: Collection[tuple[str, str]],
-    limit: int | None = None,
-    around: str | None = None,
-    gold_only: Collection[str] = (),
+    rules: PairRules = _EVERY_PAIR,
 ) -> MatchList:
-    """Every pair of models on every prompt; a missing response drops only the pairs that need it.
+    """Every pair of models on every prompt; a missing response drops the pairs that need it.
 
     ``has`` contains (model, prompt_id). Canonical order: dimension as given, prompt in bank order,
-    then pairs in the order of ``models``. ``limit`` keeps only this many pairs of each dimension, from the
-    start. ``around`` is a model under test: only its own pairs are made, and only its own answers can be missing.
-    ``gold_only`` are dimensions that leave out prompts without a gold answer.
+    then pairs in the order of ``models``.
     """
-    if limit is not None and limit < 0:
-        raise BadOption(f"the limit of pairs is {limit}; expected 0 or more")
+    around = rules.around
     for name, count in Counter(models).items():
         if count > 1:
             raise BadOption(f"duplicate model {name!r}; expected distinct names")
@@ -103,16 +121,17 @@ def all_pairs(
     for prompt in prompts:
         here = [name for name in models if (name, prompt.prompt_id) in has]
         met = [pair for pair in itertools.combinations(here, 2) if around is None or around in pair]
-        pairs += [(prompt.prompt_id, *pair) for pair in met]
         absent = set(models if around is None else [around]).difference(here)
         wanted = len(models) * (len(models) - 1) // 2 if around is None else len(absent) + len(met)
-        dropped += wanted - len(met)
+        kept = [] if rules.whole_prompts and absent else met
+        pairs += [(prompt.prompt_id, *pair) for pair in kept]
+        dropped += wanted - len(kept)
         missing.update(absent)
     gold = {prompt.prompt_id for prompt in prompts if prompt.gold is not None}
     matches: list[Match] = []
     for dimension in dimensions:
-        allowed = [pair for pair in pairs if pair[0] in gold] if dimension in gold_only else pairs
-        matches += [Match.between(dimension, *pair) for pair in allowed[:limit]]
+        allowed = [pair for pair in pairs if pair[0] in gold] if dimension in rules.gold_only else pairs
+        matches += [Match.between(dimension, *pair) for pair in allowed[: rules.limit]]
     return MatchList(matches, dropped, {name: missing[name] for name in sorted(missing)})
 
 

@@ -25,14 +25,10 @@ def moment(
     )
     return EvaluationOutcome(
         votes=votes,
-        holds=all(holds for _, _, holds in rules),
-        official=False,
         rules=rules,
         first=0,
         in_order=fitted,
         in_order_published=in_order,
-        top_rd=rd,
-        coverage=coverage or 0.0,
     )
 
 
@@ -50,10 +46,8 @@ def result(
         given_up=0,
         dead_share=None,
         newcomer_share=None,
-        first_changes=None,
         planted_top3_at=None,
         order=tuple(range(20)),
-        left_share=0.5,
         settled_share=0.25,
     )
 

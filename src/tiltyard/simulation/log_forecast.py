@@ -112,12 +112,10 @@ def forecast_log(
     *,
     futures: int = FUTURE_COUNT,
     seed: int = 0,
-    method: BradleyTerry | None = None,
 ) -> LogForecast:
     """How the log would stand at ``battles`` in all, if it goes on as it was."""
     fitted, log = FittedLog(table), table.log()
-    method = method or BradleyTerry()
-    rows = []
+    method, rows = BradleyTerry(), []
     for k in range(futures):
         more = fitted.go_on(battles - len(log), np.random.default_rng([seed, k]))
         rows.append(_figures(method(Table.from_codes(table.models, _joined(log, more)))))

@@ -27,7 +27,6 @@ from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption, NoMatchup
 from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.simulation.arena_observers import (
-    TOP_MODEL_COUNT,
     ExposureObserver,
     NewcomerObserver,
     TrueOrder,
@@ -94,8 +93,6 @@ class EvaluationOutcome:
     """The result of an evaluation, and how correct the orders were."""
 
     votes: int
-    holds: bool
-    official: bool
     #: For each publication rule: name, value, whether it holds.
     rules: tuple[tuple[str, float | None, bool], ...]
     #: The model that is first in the published order.
@@ -105,9 +102,6 @@ class EvaluationOutcome:
     in_order: float | None
     #: The same for the published order.
     in_order_published: float
-    #: Median RD and mean coverage of the top.
-    top_rd: float
-    coverage: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +129,10 @@ class SimulatedArenaResult:
     dead_share: float | None
     #: Largest share of a newcomer in the 200 matchups after it joined.
     newcomer_share: float | None
-    #: Share of the steps between evaluations, from 20,000 to 25,000 votes, in which the first place changed.
-    first_changes: float | None
     #: Votes at which the planted model was first among the top three.
     planted_top3_at: int | None
     #: The published order at the end.
     order: tuple[int, ...]
-    #: Share of matchups in which the model with the lower code was on the left.
-    left_share: float
     #: Share of all pairs of models whose order is settled at the end, for prompts and voters like these.
     settled_share: float
 
@@ -173,7 +163,7 @@ class SimulatedArena:
         self.exposures = ExposureObserver(settings.policy)
         self.newcomers = NewcomerObserver()
         self.changes = [0, *self.world.changes()]
-        self.votes = self.given_up = self.dead = self.left = 0
+        self.votes = self.given_up = self.dead = 0
         self.planted: int | None = None
         self.planted_top3_at: int | None = None
         if settings.planted is not None:
@@ -219,7 +209,6 @@ class SimulatedArena:
 
     def _serve(self, choice: Choice, session: int) -> int:
         self.given_up += bool(choice.given_up)
-        self.left += choice.left < choice.right
         self.newcomers.serve(choice.left, choice.right)
         serial = self.standing.serve(
             choice.left,
@@ -284,10 +273,9 @@ class SimulatedArena:
         self.history = self.history.after(known)
         true_order = self.truth.order(self.votes)
         score = batch_strengths(self.rater.online.points)
-        self.moments.append(_moment(known, self.history, true_order, score))
+        self.moments.append(_moment(known, true_order, score))
 
     def result(self) -> SimulatedArenaResult:
-        served = self.standing.window.served
         nominal, lanes = self.exposures.lane_shares(self.standing)
         settled = settled_orders(self.standing, batch_ratings(self.standing))[LIKE_THESE]
         return SimulatedArenaResult(
@@ -301,10 +289,8 @@ class SimulatedArena:
             given_up=self.given_up,
             dead_share=self.dead / self.votes if self.world.dead else None,
             newcomer_share=self.newcomers.largest_share(),
-            first_changes=first_changes(self.moments, *FIRST_PLACE_SPAN_VOTES),
             planted_top3_at=self.planted_top3_at,
             order=tuple(self.standing.order.tolist()),
-            left_share=self.left / served,
             settled_share=float(settled.sum()) / math.comb(len(settled), 2),
         )
 
@@ -319,22 +305,15 @@ def first_changes(
     return sum(one != other for one, other in pairwise(firsts)) / (len(firsts) - 1)
 
 
-def _moment(
-    known: Evaluation, history: EvaluationHistory, true_order: Ints, score: Floats | None
-) -> EvaluationOutcome:
-    top = known.order[:TOP_MODEL_COUNT]
+def _moment(known: Evaluation, true_order: Ints, score: Floats | None) -> EvaluationOutcome:
     place = np.empty(len(known.rd))
     place[known.order] = np.arange(len(known.order))
     return EvaluationOutcome(
         votes=known.votes,
-        holds=known.holds,
-        official=history.official,
         rules=tuple((rule.name, rule.value, rule.holds) for rule in known.rules),
         first=int(known.order[0]),
         in_order=None if score is None else share_in_order(score, true_order),
         in_order_published=share_in_order(-place, true_order),
-        top_rd=float(np.median(known.rd[top])),
-        coverage=float(known.coverage[top].mean()),
     )
 
 

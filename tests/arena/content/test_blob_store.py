@@ -63,7 +63,7 @@ async def test_bytes_come_back_from_wherever_they_lie(database, object_storage):
     async with opened(database, object_storage) as blobs:
         hashes = await blobs.put_many(many)
         assert hashes == [hashlib.sha256(data).digest() for data in many]
-        assert await blobs.put(BIG) == hashes[-1]
+        assert (await blobs.put_many([BIG]))[0] == hashes[-1]
     async with opened(database, object_storage) as another:
         assert [await another.read_bytes(sha256) for sha256 in hashes] == many
         assert await another.read_bytes(hashes[-1]) == BIG
@@ -115,12 +115,12 @@ async def test_a_write_that_fails_leaves_nothing_behind(database, tmp_path, monk
     async with opened(database, folder) as blobs:
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(StoreFault, match="No space left"):
-            await blobs.put(BIG)
+            await blobs.put_many([BIG])
         monkeypatch.undo()
         assert list((tmp_path / "responses").iterdir()) == []
         with pytest.raises(StoreFault):
             await blobs.read_bytes(hashlib.sha256(BIG).digest())
-        await blobs.put(BIG)
+        await blobs.put_many([BIG])
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):
@@ -225,7 +225,7 @@ async def test_whoever_puts_bytes_waits_for_a_small_part_of_a_sweep(database, tm
             connection.execute("UPDATE contents SET added_at = now() - interval '2 days'")
         sweep = asyncio.create_task(blobs.sweep())
         await folder.began.wait()
-        put = asyncio.create_task(blobs.put(b"new"))
+        put = asyncio.create_task(blobs.put_many([b"new"]))
         await until_someone_waits(database)
         folder.some.set()
         async with asyncio.timeout(60):
@@ -246,7 +246,7 @@ async def test_a_sweep_spares_what_got_a_response_since_it_looked(database, tmp_
 
 async def test_an_import_never_names_bytes_that_a_sweep_took(database, tmp_path):
     async with opened(database, FolderStorage(tmp_path)) as blobs:
-        sha256 = await blobs.put(BIG)
+        (sha256,) = await blobs.put_many([BIG])
         with connect(database) as connection:
             connection.execute("DELETE FROM contents")
         async with open_pool(database, most=1) as pool, pool.connection() as connection:

@@ -234,7 +234,7 @@ NAMES = ("argent-70b", "Argent-70B-instruct", "Ω-model", "gpt", "o1", "***", "L
 def named(text, model="oak", kind="text"):
     lookout = MentionFinder(NAMES)
     lookout.look(answer(text, model, kind))
-    return [(one.name, one.own) for one in lookout.first]
+    return [(one.name, one.about in ("own", "family")) for one in lookout.first]
 
 
 @pytest.mark.parametrize(

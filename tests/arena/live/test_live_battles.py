@@ -291,7 +291,7 @@ async def test_a_battle_that_is_skipped_while_it_runs_frees_its_place_at_once(da
             while (await battles.battle(ANN, battle.matchup)).turns[0].state != "stopped":  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert (await battles.battle(ANN, battle.matchup)).state == "skipped"
-        assert battles.running == 1
+        assert len(battles._running) == 1
         await battles.stop(ANN, second.matchup)
     assert {state for (state,) in rows(database, "SELECT state FROM live_calls")} == {"stopped"}
 

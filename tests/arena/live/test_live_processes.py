@@ -39,7 +39,7 @@ async def test_another_process_reads_and_stops_a_turn(database: str) -> None:
         for model in models.chats.values():
             model.scripts = [steady("abcde" * 400, rate=100)]
         await foreign.follow_up(ANN, battle.matchup, "More?")
-        assert (battles.running, foreign.running) == (0, 1)
+        assert (len(battles._running), len(foreign._running)) == (0, 1)
         await read_frames(battles, ANN, battle.matchup, FrameMark(2), until=20)
         shown = await battles.battle(ANN, battle.matchup)
         assert shown.turns[-1].state == "streaming"

@@ -51,10 +51,6 @@ class BlobStore:
             _CACHED_RESPONSE_LIMIT, seconds=_WITHDRAWAL_CACHE_SECONDS
         )
 
-    async def put(self, data: bytes) -> bytes:
-        """Store bytes; return their SHA-256."""
-        return (await self.put_many([data]))[0]
-
     async def put_many(self, many: Sequence[bytes]) -> list[bytes]:
         """Store many blobs; return their SHA-256 in the same order."""
         hashes = [hashlib.sha256(data).digest() for data in many]

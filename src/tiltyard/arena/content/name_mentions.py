@@ -173,11 +173,6 @@ class Mention:
     name: str
     about: Literal["own", "other", "family", "claim"]
 
-    @property
-    def own(self) -> bool:
-        """Whether the response names its actual author."""
-        return self.about in ("own", "family")
-
     def __str__(self) -> str:
         return f"{self.where}: {_MENTION_MESSAGES[self.about].format(name=self.name)}: voters will read it"
 

@@ -141,11 +141,6 @@ class LiveBattles:
         self._categories: list[str] = []
 
     @property
-    def running(self) -> int:
-        """Turns that run here."""
-        return len(self._running)
-
-    @property
     def idle_seconds(self) -> float:
         """Seconds since somebody asked for these battles; 0 while a turn runs."""
         return 0.0 if self._running else time.monotonic() - self._used_at

@@ -19,7 +19,7 @@ from tiltyard.judges.providers.provider import (
     StreamTimeouts,
     Usage,
 )
-from tiltyard.judges.providers.provider_factory import open_streaming_provider
+from tiltyard.judges.providers.provider_factory import open_http_provider
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -72,7 +72,9 @@ async def upstream(*answers):
 @asynccontextmanager
 async def chat(url, name="openai", timeouts=None, options=None, key="key"):
     timeouts = timeouts or StreamTimeouts()
-    model = ChatModel(open_streaming_provider(name, url, key, timeouts), "m", options or {}, timeouts)
+    model = ChatModel(
+        open_http_provider(name, url, key, timeouts.total_seconds, None), "m", options or {}, timeouts
+    )
     try:
         yield model
     finally:

@@ -9,7 +9,7 @@ from support.faulty_upstream import FAULTS, TELLTALE, faulty_upstream, upstream_
 from tiltyard.errors import ProviderFault, StreamBroken
 from tiltyard.judges.chat_models import ChatModel
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamEnd, StreamTimeouts
-from tiltyard.judges.providers.provider_factory import open_streaming_provider
+from tiltyard.judges.providers.provider_factory import open_http_provider
 
 #: How each fault ends: the class of the error and its status, or why the answer ended.
 ENDS = {
@@ -50,7 +50,10 @@ def answer(upstream, model, seconds=0.3, request=HELLO):
     async def go():
         timeouts = StreamTimeouts(first_token_seconds=seconds, gap_seconds=seconds)
         asked = ChatModel(
-            open_streaming_provider("openai", upstream.base_url, None, timeouts), model, {}, timeouts
+            open_http_provider("openai", upstream.base_url, None, timeouts.total_seconds, None),
+            model,
+            {},
+            timeouts,
         )
         text, thinking, end = "", "", None
         try:

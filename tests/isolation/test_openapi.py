@@ -7,14 +7,14 @@ import pytest
 
 from support.postgres_servers import fresh_database
 from support.visitors import furnished
-from tiltyard.web.access import rate_limits
+from tiltyard.web.access import access
 
 
 @pytest.fixture
 def found(server, template, tmp_path, monkeypatch):
     # All visitors have one address, and whoever signed out must get in again after hundreds of wrong attempts.
     for name in ("_WRONG_SIGN_IN_LIMIT", "_WRONG_ENTRY_LIMIT"):
-        monkeypatch.setattr(rate_limits, name, 1_000_000)
+        monkeypatch.setattr(access, name, 1_000_000)
     with fresh_database(server, template) as database, furnished(database, tmp_path) as made:
         yield made
 

@@ -11,6 +11,13 @@ from tiltyard.postgres.connections import connect
 
 ARENA = "/api/v1/arenas/arena"
 ANSWER = {"prompt_id": "new", "prompt": "New?", "model": "model-9", "response": "Yes."}
+PAST_VOTE = {
+    "model_a": "model-0",
+    "model_b": "model-1",
+    "prompt_id": "prompt-0",
+    "winner": "a",
+    "voter": "ann",
+}
 #: Routes that need a scope: the scope, and a request that whoever has it may send.
 GUARDED = {
     "GET /metrics": ("metrics", "/metrics", {}),
@@ -24,6 +31,12 @@ GUARDED = {
         f"{ARENA}/responses",
         {"content": json.dumps(ANSWER).encode(), "headers": {"content-type": "application/x-ndjson"}},
     ),
+    "POST /api/v1/arenas/{arena}/past-votes": (
+        "import",
+        f"{ARENA}/past-votes",
+        {"content": json.dumps(PAST_VOTE).encode(), "headers": {"content-type": "application/x-ndjson"}},
+    ),
+    "GET /api/v1/arenas/{arena}/past-votes": ("admin", f"{ARENA}/past-votes", {}),
     "GET /api/v1/arenas/{arena}/responses": ("admin", f"{ARENA}/responses?model=model-0&prompt=prompt-0", {}),
     "GET /api/v1/arenas/{arena}/models": ("admin", f"{ARENA}/models", {}),
     "POST /api/v1/arenas/{arena}/models/{model}/retire": ("admin", f"{ARENA}/models/model-3/retire", {}),

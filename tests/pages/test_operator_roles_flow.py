@@ -11,7 +11,7 @@ from support.browsing import SIZES, follow, sign_in
 from tiltyard.arena.operators.second_factor import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 
-SEEN = ["Overview", "Models", "Prompts", "Preview as a voter", "Voters", "Crowd", "Exclusions", "Complaints", "Remarks", "Audit", "Exports and reports"]  # fmt: skip
+SEEN = ["Overview", "Shadow board", "Models", "Prompts", "Preview as a voter", "Voters", "Crowd", "Exclusions", "Complaints", "Remarks", "Audit", "Exports and reports"]  # fmt: skip
 
 
 def code_of(key):

@@ -76,7 +76,7 @@ def test_a_day(visit, site, size):
     follow(operator.get_by_role("link", name="Prompts and responses"))
     data = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
     file = {"name": "answers.jsonl", "mimeType": "application/jsonl", "buffer": data}
-    operator.locator("input[type=file]").set_input_files(file)
+    operator.locator("#field-file").set_input_files(file)
     press(operator, "Check file")
     press(operator, "Import all 12 rows")
     go(operator, "Upload answers")

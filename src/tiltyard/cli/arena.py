@@ -355,7 +355,7 @@ def phase(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Change without asking.")] = False,
 ) -> None:
-    """Show what the ranking policy changes about the board's order, and why; then change the phase."""
+    """Show what the policy would change, and set the phase."""
     from tiltyard.arena.boards.shadow_boards import shadow_board
     from tiltyard.arena.boards.snapshots import latest_snapshot
     from tiltyard.arena.content.arenas import find_arena

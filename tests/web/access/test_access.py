@@ -59,6 +59,8 @@ ROUTES = {
     "GET /api/v1/arenas/{arena}/models/{model}": "reader",
     "GET /api/v1/arenas/{arena}/battles": "reader",
     "POST /api/v1/arenas/{arena}/responses": "import",
+    "POST /api/v1/arenas/{arena}/past-votes": "import",
+    "GET /api/v1/arenas/{arena}/past-votes": "admin",
     "POST /api/v1/arenas": "admin",
     "PATCH /api/v1/arenas/{arena}": "admin",
     "GET /api/v1/arenas/{arena}/responses": "admin",

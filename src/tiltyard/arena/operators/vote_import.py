@@ -42,7 +42,7 @@ from tiltyard.files.read_options import ReadOptions
 from tiltyard.files.upload_reader import NATIVE_FORMATS
 from tiltyard.foundation.arrays import Ints
 from tiltyard.foundation.retries import Backoff
-from tiltyard.postgres.connections import Connection, ConnectionPool
+from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 from tiltyard.postgres.statements import bucket_statement, statement
 
 #: Votes that enter under one lock. Voters wait meanwhile, about a tenth of a second.
@@ -146,9 +146,9 @@ def imported_session(keys: SecretKeys, arena: int, voter: str) -> int:
     return session_number_from(keys.sign("imported voter", f"{arena}:{voter}".encode()))
 
 
-async def list_vote_imports(connection: Connection, arena: int) -> list[VoteImport]:
+async def list_vote_imports(database: Database, arena: int) -> list[VoteImport]:
     """The files whose votes an arena has, in the order in which they came."""
-    rows = await fetch_rows(connection, "imports_list", {"arena": arena})
+    rows = await fetch_rows(database, "imports_list", {"arena": arena})
     return [VoteImport(bytes(file), bytes(votes), *rest) for file, votes, *rest in rows]
 
 

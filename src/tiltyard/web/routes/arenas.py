@@ -19,7 +19,6 @@ from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import (
     Arena,
-    connect_to_arena,
     find_arena,
     list_arenas,
     list_models,
@@ -184,8 +183,8 @@ async def import_past_votes(
 @router.get("/{arena}/past-votes", summary="Files of past votes", responses=_REFUSALS, dependencies=_ADMIN)
 async def past_votes(arena: ArenaName, request: Request) -> VoteFileList:
     """The files whose votes were imported, and how far each came."""
-    async with connect_to_arena(registry_of(request).pool, arena) as (connection, found):
-        files = await list_vote_imports(connection, found.arena)
+    pool = registry_of(request).pool
+    files = await list_vote_imports(pool, (await find_arena(pool, arena)).arena)
     return VoteFileList(
         [VoteFileInfo(one.name, one.file_sha256.hex(), one.votes, one.done, one.began_at) for one in files]
     )
@@ -274,7 +273,7 @@ async def set_phase(arena: ArenaName, body: PhaseRequest, request: Request, acto
     "/{arena}/shadow",
     response_model=ShadowBoard,
     summary="The shadow board",
-    responses=_REFUSALS,
+    responses=_REFUSALS | {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
     dependencies=_ADMIN,
 )
 async def shadow(

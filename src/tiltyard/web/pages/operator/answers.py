@@ -119,8 +119,7 @@ async def discard_form(visit: OnArena, upload: UUID) -> Response:
 
 async def _choose(visit: ArenaVisit, **said: Any) -> HTMLResponse:
     base = visit.registry.settings.base_url or str(visit.request.base_url).rstrip("/")
-    async with visit.pool.connection() as connection:
-        files = await list_vote_imports(connection, visit.arena.arena)
+    files = await list_vote_imports(visit.pool, visit.arena.arena)
     return visit.page("answers.html", "answers", base=base, most=MAX_UPLOAD_BYTES, files=files, **said)
 
 

@@ -160,7 +160,8 @@ def test_without_attempts_nothing_was_paid_and_tokens_are_not_known():
 )
 def test_prompt_caching_that_did_nothing_is_said(wanted, read, idle):
     manifest = MANIFEST.model_copy(update={"prompt_cache_asked": wanted})
-    row = next(attempts_of(JUDGED, "1")) | {"cache_read_tokens": read}
+    answered = next(one for one in attempts_of(JUDGED, "1") if one["input_tokens"] is not None)
+    row = answered | {"cache_read_tokens": read}
     row |= {"input_tokens": None} if read is None else {}
     found = costs([row], manifest)
     assert found["prompt_cache"]["did_nothing"] is idle

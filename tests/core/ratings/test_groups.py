@@ -12,7 +12,7 @@ from support.sizes import sized
 from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2, newton
-from tiltyard.core.ratings.findings import MIN_BATTLES, MIN_PROMPTS, MIN_VOTERS
+from tiltyard.core.ratings.findings import MIN_BATTLES, MIN_PROMPTS, SAMPLE_VOTERS
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
@@ -52,8 +52,8 @@ CASES = {
     "no-prompts": (told(EVEN), told(EVEN, **WITH_PROMPTS)),
     "few-prompts": (told(EVEN, question_id=prompts(MIN_PROMPTS - 1)), told(EVEN, **WITH_PROMPTS)),
     "few-voters": (
-        told(EVEN, **WITH_PROMPTS, voter=voters(MIN_VOTERS - 1)),
-        told(EVEN, **WITH_PROMPTS, voter=voters(MIN_VOTERS)),
+        told(EVEN, **WITH_PROMPTS, voter=voters(SAMPLE_VOTERS - 1)),
+        told(EVEN, **WITH_PROMPTS, voter=voters(SAMPLE_VOTERS)),
     ),
     "mixed-sources": (
         told(EVEN, source=["human", "judge"] * 30),

@@ -42,5 +42,6 @@ def test_a_vote_is_marked_if_a_response_was_not_sent_or_the_look_was_too_short(l
 def test_a_vote_has_one_reason_not_to_be_rated():
     assert unrated_reason(blind=True, mark=NO_MARK) is None
     assert unrated_reason(blind=False, mark=VoteMark.EARLY) == "not-blind"
-    reasons = [unrated_reason(blind=True, mark=mark) for mark in VoteMark]
+    assert unrated_reason(blind=True, mark=VoteMark.IMPORTED) is None
+    reasons = [unrated_reason(blind=True, mark=mark) for mark in VoteMark if mark is not VoteMark.IMPORTED]
     assert ["not-blind", *reasons] == list(get_args(Unrated))

@@ -83,7 +83,7 @@ def test_what_a_run_counts_is_what_its_ratings_rest_on(tmp_path):
     ran = run("rate", path, "--preset", "lmarena", "--out", tmp_path / "run")
     assert ran.code == 0, ran.err
     assert "few-battles" not in ran.err + ran.out
-    pairs = (tmp_path / "run" / "pairwise_winrates.csv").read_text().splitlines()
+    pairs = (tmp_path / "run" / "pairs.csv").read_text().splitlines()
     assert pairs[1:] == [f",x,y,11,5,55,0,55,{(11 + 55 / 2) / 71!r}"]
     found = json.loads((tmp_path / "run" / "elo_ratings.json").read_text())
     assert (found["n_battles"], found["n_both_bad"]) == (71, 55)

@@ -22,7 +22,7 @@ from tiltyard.runs.run_verification import RunCheck, Verification, verify_run
 SETTINGS = RateSettings(n_bootstraps=3, arena="Garden")
 NAMES = [
     *("battles.jsonl", "battles.parquet", "bootstrap_ratings.parquet", "elo_ratings.json", "manifest.json"),
-    *("manifest.sha256", "pairwise_winrates.csv", "report.html", "board.csv", "board.md", "board.tex"),
+    *("manifest.sha256", "pairs.csv", "report.html", "board.csv", "board.md", "board.tex"),
     "figures/intervals.svg",
 ]
 
@@ -261,15 +261,15 @@ def text(name, old, new):
 
 
 def csv_cell(run):
-    lines = (run / "pairwise_winrates.csv").read_text().split("\n")
+    lines = (run / "pairs.csv").read_text().split("\n")
     cells = lines[1].split(",")
     cells[3] = str(int(cells[3]) + 1)
-    (run / "pairwise_winrates.csv").write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]))
+    (run / "pairs.csv").write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]))
 
 
 def csv_row(run):
-    lines = (run / "pairwise_winrates.csv").read_text().split("\n")
-    (run / "pairwise_winrates.csv").write_text("\n".join(lines[:3] + lines[4:]))
+    lines = (run / "pairs.csv").read_text().split("\n")
+    (run / "pairs.csv").write_text("\n".join(lines[:3] + lines[4:]))
 
 
 def replicate(change):
@@ -334,8 +334,8 @@ FORGERIES = {
     "a twin of a field": hidden_twin,
     "a pair's count": csv_cell,
     "a pair": csv_row,
-    "a pair's score": text("pairwise_winrates.csv", "0.5", "0.6"),
-    "line ends": text("pairwise_winrates.csv", "\n", "\r\n"),
+    "a pair's score": text("pairs.csv", "0.5", "0.6"),
+    "line ends": text("pairs.csv", "\n", "\r\n"),
     "a replicate": replicate(moved),
     "a missing replicate": replicate(lambda columns: {name: cells[1:] for name, cells in columns.items()}),
     "a replicate column": replicate(lambda columns: columns | {"note": ["x"] * len(columns["model"])}),
@@ -399,7 +399,7 @@ UNUSABLE = {
     "a table that is none": lambda run: (run / "bootstrap_ratings.parquet").write_bytes(b"PAR1PAR1"),
     "battles that are none": lambda run: (run / "battles.parquet").write_bytes(b"PAR1PAR1"),
     "other columns": lambda run: shutil.copy(run / "bootstrap_ratings.parquet", run / "battles.parquet"),
-    "winrates that are no text": lambda run: (run / "pairwise_winrates.csv").write_bytes(b"\xff"),
+    "winrates that are no text": lambda run: (run / "pairs.csv").write_bytes(b"\xff"),
 }  # fmt: skip
 
 

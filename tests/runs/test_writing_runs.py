@@ -69,7 +69,7 @@ def test_what_is_written_is_verified(settings, tmp_path):
         assert [(entry["group"], -entry["rating"]) for entry in rated] == sorted(
             (entry["group"], -entry["rating"]) for entry in rated
         )
-    names = {"battles.jsonl", "battles.parquet", "elo_ratings.json", "pairwise_winrates.csv", "report.html"}
+    names = {"battles.jsonl", "battles.parquet", "elo_ratings.json", "pairs.csv", "report.html"}
     names |= {"bootstrap_ratings.parquet"} if settings.n_bootstraps else set()
     names |= {"board.csv", "board.md", "board.tex"}
     names |= {

@@ -73,7 +73,7 @@ def test_judgments_of_other_texts_are_counted_and_not_used(paper, billed):
     changed.write_text("\n".join([json.dumps(first), *rows[1:]]) + "\n")
     ran = rate(arranged)
     # The prompt's response met those of three entrants, in both orders.
-    counts = {"used": 2 * PAIRS - 6, "stale": 6, "other": 1, "replaced": 2}
+    counts = {"used": 2 * PAIRS - 6, "unreadable": 0, "stale": 6, "other": 1, "replaced": 2}
     assert arranged.document("manifest.json")["paid_judgments"] == {"calibration": counts}
     assert "6 whose rubric or responses have changed" in ran.err
     assert sum(row["state"] == "ok" for row in question_rows(paper.root / "out")) == counts["used"]
@@ -89,7 +89,8 @@ def test_a_changed_rubric_makes_all_of_its_judgments_stale(paper):
     path.write_text(path.read_text() + "Be strict.\n")
     rate(arranged, "--limit-pairs", 12)
     counts = arranged.document("manifest.json")["paid_judgments"]
-    assert counts["calibration"] == {"used": 0, "stale": 24, "other": 2 * PAIRS - 24, "replaced": 0}
+    nothing = {"used": 0, "unreadable": 0, "replaced": 0}
+    assert counts["calibration"] == {**nothing, "stale": 24, "other": 2 * PAIRS - 24}
     assert counts["clinical_utility"]["used"] == 24
 
 
@@ -100,6 +101,7 @@ def test_a_tie_of_a_reply_without_a_verdict_is_no_tie(paper):
     cut = {**ties[0], "reasoning": "I would say that"}
     paper.write_judgments("calibration", [cut if line is ties[0] else line for line in lines])
     rate(arranged, "--limit-pairs", 12)
+    assert arranged.document("manifest.json")["paid_judgments"]["calibration"]["unreadable"] == 1
     states = {row["request_key"]: row["state"] for row in question_rows(paper.root / "out")}
     assert states[cut["cache_key"]] == "unparseable"
     assert [states[line["cache_key"]] for line in ties[1:]] == ["ok"] * (len(ties) - 1)
@@ -123,9 +125,62 @@ def test_a_wrong_line_is_named(paper, wrong):
     assert next(iter(wrong)) in ran.err
 
 
+def test_a_last_line_that_was_cut_off_is_left_out(paper):
+    arranged = configured(paper)
+    lines = paper.pay(JUDGE, "calibration")
+    path = paper.judgments / "judgments_calibration.jsonl"
+    path.write_text(path.read_text()[:-20])
+    ran = rate(arranged)
+    assert "last line" in ran.err
+    assert arranged.document("manifest.json")["paid_judgments"]["calibration"]["used"] == len(lines) - 1
+    # In the middle it is damage.
+    path.write_text(path.read_text() + "\n" + json.dumps(lines[0]) + "\n")
+    assert rate(arranged, out="again").code == 2
+
+
+def test_the_prompts_of_a_pilot_can_be_named(paper):
+    arranged = configured(paper)
+    lines = paper.pay(JUDGE, "calibration")
+    chosen = ["medqa_003", "curated_007"]
+    paper.write_config(modes={"pilot": {"prompts": {"ids": chosen}}})
+    ran = rate(arranged, mode="pilot")
+    assert ran.code == 0, ran.err
+    used = [line for line in lines if line["metadata"]["prompt_id"] in chosen]
+    assert arranged.document("manifest.json")["paid_judgments"]["calibration"]["used"] == len(used) == 24
+    paper.write_config(modes={"pilot": {"prompts": {"ids": ["medqa_999"]}}})
+    ran = rate(arranged, mode="pilot", out="other")
+    assert (ran.code, "medqa_999" in ran.err) == (2, True)
+
+
+def test_control_questions_are_no_reason_to_pay_again(paper):
+    arranged = configured(paper)
+    paper.write_config(checks={"identical": 2})
+    for name in DIMENSIONS:
+        paper.pay(JUDGE, name)
+    ran = rate(arranged, "--limit-pairs", 12)
+    assert "6 control questions" in ran.err
+    assert "without --skip-judging" not in ran.err
+
+
+def test_a_dimension_without_gold_answers_is_empty(paper):
+    arranged = configured(paper)
+    for name in DIMENSIONS:
+        paper.pay(JUDGE, name)
+    bank = paper.root / "final_evals/elo/prompts/bank.jsonl"
+    rows = [{**json.loads(line), "gold_answer": None} for line in bank.read_text().splitlines()]
+    bank.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = rate(arranged, "--limit-pairs", 12)
+    assert (ran.code, "No Elo of factuality" in ran.err) == (0, True)
+    elo = arranged.document("elo_results.json")
+    assert (elo["primary"]["factuality"], elo["n_decisive_matches"]["factuality"]) == ({}, 0)
+
+
 def test_judges_are_asked_where_judging_is_not_skipped(paper, billed):
     arranged = configured(paper, **billed.judge("anthropic"), use_batch_api=False)
     paper.pay(JUDGE, "calibration")
-    arranged.done("run", CONFIG, "--mode", "headline", "--limit-pairs", 3, "--output-dir", "out")
+    ran = arranged.done("run", CONFIG, "--mode", "headline", "--limit-pairs", 3, "--output-dir", "out")
+    assert "6 judgments that another script has paid for" in ran.err
+    planned = arranged.done("plan", CONFIG, "--mode", "headline", "--limit-pairs", 3)
+    assert "6 judgments that another script has paid for" in planned.err
     assert billed.since() >= 3 * 3 * 2
     assert arranged.document("manifest.json")["paid_judgments"] == {}

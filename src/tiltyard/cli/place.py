@@ -127,7 +127,7 @@ def place(
             evaluated=model,
             arena=arena,
         )
-        tell_missing(prepared.plan)
+        tell_missing(prepared)
         if not skip_judging:
             tell_findings(prepared)
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)

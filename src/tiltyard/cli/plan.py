@@ -121,6 +121,7 @@ def plan(
         pilot_expectation,
         planned_questions,
     )
+    from tiltyard.tournaments.paid_judgments import read_paid_judgments
     from tiltyard.tournaments.plan_findings import plan_findings
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run
 
@@ -136,7 +137,9 @@ def plan(
     prepared = prepare_run(request, asking=count_tokens)
     tell_ignored(prepared.config)
     # The plan itself has a note on judges that were retired.
-    tell_missing(prepared.plan, retired=False)
+    tell_missing(prepared, retired=False)
+    for note in read_paid_judgments(prepared.config, prepared.plan).unused_notes():
+        typer.echo(f"{note}.", err=True)
     measured = measure_bytes_per_token(prepared.plan) if count_tokens else None
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         with count_progress("planning questions") as on_count:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tiltyard.core.judging.judged_question import JudgedQuestion
     from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.settings.tournament_config import TournamentConfig
-    from tiltyard.tournaments.tournament_plan import TournamentPlan
     from tiltyard.tournaments.tournament_run import FinishedRun, PreparedRun
 
 
@@ -137,7 +136,7 @@ def run(
     )
     prepared = prepare_run(request, asking=not skip_judging)
     tell_ignored(prepared.config)
-    tell_missing(prepared.plan)
+    tell_missing(prepared)
     if not skip_judging:
         tell_findings(prepared)
     with JudgingProgress() as watcher:
@@ -187,11 +186,16 @@ def tell_ignored(config: TournamentConfig) -> None:
         typer.echo(f"{escape_controls(config.warning)}.", err=True)
 
 
-def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:
+def tell_missing(prepared: PreparedRun, *, retired: bool = True) -> None:
     """Report pairs left out because of missing responses, truncated answers, and retired judges."""
     from tiltyard.tournaments.cost_estimate import retirement_note
+    from tiltyard.tournaments.inputs import responses_path
 
-    matches = plan.matches
+    plan, matches = prepared.plan, prepared.plan.matches
+    for name in matches.missing if prepared.config.caches.responses_dir is not None else ():
+        path = responses_path(prepared.config, name)
+        if not path.is_file():
+            typer.echo(f"{escape_controls(str(path))}: there is no such file.", err=True)
     if matches.dropped:
         who = ", ".join(f"{name} lacks {n}" for name, n in matches.missing.items())
         typer.echo(
@@ -215,15 +219,26 @@ def tell_findings(prepared: PreparedRun) -> None:
         typer.echo(escape_controls(str(finding)), err=True)
 
 
+def _unasked_text(questions: int, checks: int) -> str:
+    """What has no reply, where no judge was called."""
+    if not questions:
+        return f"{checks:,} control questions have no reply, so little is known of the judge; ratings do not need them."
+    return f"{questions:,} questions of matches have no reply: run without --skip-judging to ask what the ledger lacks."
+
+
 def show_elo(finished: FinishedRun) -> None:
     """Print the Elo summary, with lines as long as they are, and why the ratings after it differ."""
     from tiltyard.report.elo_summary import ELO_NOTE, elo_table
     from tiltyard.report.terminal import Terminal
     from tiltyard.runs.tournament_writer import read_elo
 
-    terminal = Terminal()
-    terminal.print(f"\n{elo_table(read_elo(finished.out))}\n", soft_wrap=True)
-    terminal.print(f"{ELO_NOTE}\n")
+    terminal, document = Terminal(), read_elo(finished.out)
+    terminal.print(f"\n{elo_table(document)}\n", soft_wrap=True)
+    if any(document["primary"].values()):
+        terminal.print(f"{ELO_NOTE}\n")
+    none = [name for name, matches in document["n_decisive_matches"].items() if not matches]
+    if none:
+        typer.echo(f"No Elo of {escape_controls(', '.join(none))}: no match is decisive.", err=True)
 
 
 def show_summary(finished: FinishedRun) -> None:
@@ -241,10 +256,7 @@ def show_summary(finished: FinishedRun) -> None:
         _tell_unreadable(finished.first_unreadable, finished.states["unparseable"])
     unasked = finished.states["unasked"]
     if unasked and finished.sat is None:
-        typer.echo(
-            f"{unasked:,} questions have no reply in the cache: run without --skip-judging to ask them.",
-            err=True,
-        )
+        typer.echo(_unasked_text(unasked - finished.unasked_checks, finished.unasked_checks), err=True)
     elif unasked and finished.capped and not failed:
         typer.echo(
             f"{unasked:,} questions were not asked: the budget does not cover them, or an unfinished batch "

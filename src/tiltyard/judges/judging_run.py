@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
-from tiltyard.core.judging.question import Question
+from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import ParsedReply, QuestionState, Reply
 from tiltyard.errors import JudgeUnusable
 from tiltyard.jobs.engine import Engine, WorkerHooks, open_engine
@@ -364,6 +364,12 @@ class QuestionResults:
         self.problems: dict[str, str] = {}
         #: The first question whose reply could not be parsed.
         self.first_unreadable: JudgedQuestion | None = None
+        self._unasked_checks: dict[str, int] = {}
+
+    @property
+    def unasked_checks(self) -> int:
+        """Questions without a reply that only test the judge, of the dimensions read so far."""
+        return sum(self._unasked_checks.values())
 
     @property
     def states(self) -> Counter[str]:
@@ -373,8 +379,11 @@ class QuestionResults:
     def dimension(self, name: str) -> Iterator[JudgedQuestion]:
         """All questions of one dimension with their results, in canonical order."""
         states = self._states[name] = Counter()
+        self._unasked_checks[name] = 0
         for judged in self._dimension(name):
             states[judged.state] += 1
+            check = judged.question.purpose is not QuestionPurpose.MATCH
+            self._unasked_checks[name] += check and judged.state is QuestionState.UNASKED
             if judged.problem is not None:
                 self.problems.setdefault(judged.state, judged.problem)
             if judged.state is QuestionState.UNPARSEABLE and self.first_unreadable is None:

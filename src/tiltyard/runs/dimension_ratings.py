@@ -14,6 +14,7 @@ from tiltyard.core.board.board_rows import PlacedModel, placed_board
 from tiltyard.core.judging.reconciliation import panel_name
 from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.core.ratings.judge_placement import place_by_judge
+from tiltyard.core.ratings.sentences import first_of
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_tables import count_groups
 from tiltyard.report.run_documents import ChoiceDocument
@@ -159,6 +160,10 @@ def rate_placement(
         return with_checks(replace(rated, table=pooled, board=board))
     placed = PlacedModel(place_by_judge(rated.ratings, judged, model), human, judged)
     board = placed_board(rated.board, placed)
+    earlier = {name for part in parts for name in part.models}.difference(human.models, [model])
+    if earlier:
+        found = Finding("judged-earlier", first_of("models", sorted(earlier)))
+        board = replace(board, findings=(*board.findings, found))
     return with_checks(replace(rated, table=pooled, board=board, placed=placed))
 
 

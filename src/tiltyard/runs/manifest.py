@@ -34,6 +34,8 @@ RATINGS = "elo_ratings.json"
 #: The ratings of all dimensions of a tournament.
 DIMENSION_RATINGS = "dimension_ratings.json"
 BOOTSTRAP = "bootstrap_ratings.parquet"
+#: Of `rate`; a tournament has `WINRATES`, which counts as tournament scripts do.
+PAIRS = "pairs.csv"
 WINRATES = "pairwise_winrates.csv"
 REPORT = "report.html"
 #: The earliest date of a zip entry. All entries have it, so that equal content makes equal bytes.

@@ -46,7 +46,8 @@ def ratings_document(
         "model": settings.model,
         "judge_model": judges[0] if len(judges) == 1 else None,
         "judge_models": judges,
-        "n_bootstraps": settings.n_bootstraps,
+        # No rating of a placement is a mean of refits.
+        "n_bootstraps": 0 if any(rated.placed for rated in groups) else settings.n_bootstraps,
         "seed": getattr(settings.method, "seed", None),
         "method": settings.method.name,
         "parameters": parameters_of(settings.method),
@@ -208,7 +209,7 @@ def bootstrap_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:
 
 
 def winrates_csv(groups: Sequence[RatedGroup]) -> str:
-    """`pairwise_winrates.csv`: every pair that met, with ties and inconsistent results counted separately."""
+    """`pairs.csv`: every pair that met, with ties and inconsistent results counted separately."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = ("a_wins", "b_wins", "ties", "inconsistent", "both_bad")

@@ -22,9 +22,9 @@ from tiltyard.runs.manifest import (
     BOOTSTRAP,
     MANIFEST,
     MANIFEST_HASH,
+    PAIRS,
     RATINGS,
     REPORT,
-    WINRATES,
     ManifestInput,
     RunManifest,
     file_hash,
@@ -80,7 +80,7 @@ def write_run(
             evaluated = evaluated_models(copied, settings)
             document = ratings_document(groups, settings, evaluated)
             (draft / RATINGS).write_bytes(json_bytes(document))
-            (draft / WINRATES).write_bytes(winrates_csv(groups).encode())
+            (draft / PAIRS).write_bytes(winrates_csv(groups).encode())
             if settings.n_bootstraps:
                 write_columns(draft / BOOTSTRAP, bootstrap_columns(groups))
             texts = board_documents(groups) | figure_documents(groups)

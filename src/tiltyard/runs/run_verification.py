@@ -27,10 +27,10 @@ from tiltyard.runs.manifest import (
     BOOTSTRAP,
     MANIFEST,
     MANIFEST_HASH,
+    PAIRS,
     RATINGS,
     RELEASE,
     REPORT,
-    WINRATES,
     ReleaseManifest,
     ReleaseTable,
     RunManifest,
@@ -118,7 +118,7 @@ def _guarded(checks: Iterator[RunCheck]) -> Iterator[RunCheck]:
 
 def _hashes(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
     yield manifest_check(folder)
-    expected = [BATTLES, RATINGS, WINRATES, REPORT, *([BOOTSTRAP] if manifest.n_bootstraps else [])]
+    expected = [BATTLES, RATINGS, PAIRS, REPORT, *([BOOTSTRAP] if manifest.n_bootstraps else [])]
     # These are optional; a file of that name without an entry is not part of the run.
     expected += [BATTLE_LINES] if BATTLE_LINES in manifest.files else []
     # Which figures there must be follows from the battles.
@@ -151,7 +151,7 @@ def _recomputed(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
     yield RunCheck("evaluated models", same, "as the battles say" if same else "differ from the battles")
     document = json_round_trip(ratings_document(groups, settings, evaluated))
     yield comparison_check(RATINGS, read_json(folder / RATINGS), document)
-    yield comparison_check(WINRATES, read_text_lines(folder / WINRATES), winrates_csv(groups).split("\n"))
+    yield comparison_check(PAIRS, read_text_lines(folder / PAIRS), winrates_csv(groups).split("\n"))
     if manifest.n_bootstraps:
         yield comparison_check(BOOTSTRAP, read_parquet(folder / BOOTSTRAP), bootstrap_columns(groups))
     battles_sha256 = manifest.files[BATTLES]

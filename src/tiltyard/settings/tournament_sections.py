@@ -179,16 +179,18 @@ Judges = tuple[
 
 
 class PromptSelection(ConfigSection):
-    """The prompts to use from the bank: all, a total number, or a number from each source."""
+    """The prompts to use from the bank: all, a total number, a number from each source, or those that are named."""
 
     #: Number of prompts, shared among the sources in proportion; a smaller bank is used completely.
     n: Count | None = None
     #: Number of prompts of each source, such as ``{general: 8, medical: 24}``; more than exist is an error.
     sizes: Annotated[Mapping[Text, Count], Field(min_length=1)] | None = None
+    #: These prompts, by their ``prompt_id``.
+    ids: Annotated[tuple[Text, ...], Many, Field(min_length=1)] | None = None
 
     @property
     def all(self) -> bool:
-        return self.n is None and self.sizes is None
+        return self.n is None and self.sizes is None and self.ids is None
 
     @model_validator(mode="before")
     @classmethod
@@ -197,10 +199,12 @@ class PromptSelection(ConfigSection):
             return {}
         if isinstance(value, dict) and len(value) == 1:
             return value
-        raise section_error("expected all, or n: a number, or sizes: a number for each source")
+        raise section_error("expected all, n: a number, sizes: a number for each source, or ids: a list")
 
     @model_serializer
     def _written(self) -> Any:
+        if self.ids is not None:
+            return {"ids": list(self.ids)}
         return "all" if self.all else {"n": self.n} if self.n else {"sizes": dict(self.sizes or {})}
 
 

@@ -15,7 +15,8 @@ from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import Reply, VerdictForm, VerdictStep, has_verdict_line, read_reply
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.format_detection import open_records
+from tiltyard.files.input_file import open_input
+from tiltyard.files.json_records import JsonLinesRecords, parse_object
 from tiltyard.foundation.local_files import read_regular_text
 from tiltyard.settings.tournament_config import TournamentConfig, load_rubric
 from tiltyard.tournaments.tournament_plan import TournamentPlan
@@ -40,8 +41,11 @@ class PaidJudgments:
     """The judgments that fit the questions of a plan, by the id of the question; and how many there are."""
 
     judged: Mapping[str, JudgedQuestion] = field(default_factory=dict)
-    #: By dimension: ``used``, ``stale`` (of today's questions with other texts), ``other`` and ``replaced``.
+    #: By dimension: ``used``, ``unreadable`` ones of these, ``stale`` (of today's questions with other texts), ``other``
+    #: and ``replaced``.
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: Files whose last line was cut off.
+    torn: tuple[str, ...] = ()
 
     def find(self, question: Question) -> JudgedQuestion | None:
         return self.judged.get(question.id)
@@ -54,22 +58,39 @@ class PaidJudgments:
                 f"whose rubric or responses have changed, {counts['other']:,} of questions that this run does not ask, "
                 f"and {counts['replaced']:,} that a later line replaces"
             )
+            if counts["unreadable"]:
+                yield (
+                    f"{_file_name(dimension)}: {counts['unreadable']:,} of the used ones are a TIE without a VERDICT "
+                    "line; they count as unreadable, not as ties"
+                )
+        yield from self.torn
+
+    def unused_notes(self) -> Iterator[str]:
+        """What a run that asks its judges should say before it pays."""
+        used = sum(counts["used"] for counts in self.counts.values())
+        if used:
+            yield (
+                f"{used:,} judgments that another script has paid for would fit, and are asked and paid for again: "
+                "--skip-judging rates them instead"
+            )
 
 
 def read_paid_judgments(config: TournamentConfig, plan: TournamentPlan) -> PaidJudgments:
     """Read ``judgments_<dimension>.jsonl`` in ``caches.judgments_dir``, as far as there are such files."""
     judged: dict[str, JudgedQuestion] = {}
     counts: dict[str, Mapping[str, int]] = {}
+    torn: list[str] = []
     folder = config.caches.judgments_dir
     for dimension in config.dimensions if folder is not None else ():
         path = config.at(folder or "") / _file_name(dimension)
         if not path.is_file():
             continue
-        lines, total = _read_lines(path)
+        lines, total = _read_lines(path, torn)
         apart = any(line.verdict != _TIE and not has_verdict_line(line.reasoning) for line in lines.values())
         keys = _Keys(config, plan, dimension)
         asked: set[tuple[object, ...]] = set()
         used: set[str] = set()
+        unreadable = 0
         for question in plan.dimension(dimension):
             if question.purpose is not QuestionPurpose.MATCH:
                 continue
@@ -77,26 +98,28 @@ def read_paid_judgments(config: TournamentConfig, plan: TournamentPlan) -> PaidJ
             asked.add(place)
             if key in lines:
                 used.add(key)
-                judged[question.id] = _judged(question, lines[key], key, apart=apart)
+                one = judged[question.id] = _judged(question, lines[key], key, apart=apart)
+                unreadable += one.verdict is None
         left = Counter(lines[key].asked in asked for key in lines.keys() - used)
         counts[dimension] = {
             "used": len(used),
+            "unreadable": unreadable,
             "stale": left[True],
             "other": left[False],
             "replaced": total - len(lines),
         }
-    return PaidJudgments(judged, counts)
+    return PaidJudgments(judged, counts, tuple(torn))
 
 
 def _file_name(dimension: str) -> str:
     return f"judgments_{dimension}.jsonl"
 
 
-def _read_lines(path: Path) -> tuple[dict[str, _Line], int]:
-    """The last line of each key, and the number of all lines."""
+def _read_lines(path: Path, torn: list[str]) -> tuple[dict[str, _Line], int]:
+    """The last line of each key, and the number of all lines; without a last line that a killed script cut off."""
     lines: dict[str, _Line] = {}
     total = 0
-    for where, row in open_records(path).records() if path.stat().st_size else ():
+    for where, row in _rows(path, torn):
         key, verdict, reasoning = (row.get(name) for name in ("cache_key", "verdict", "reasoning"))
         if not isinstance(key, str) or not _KEY.fullmatch(key):
             raise UnreadableFile(f"{where}: cache_key is not {_KEY_DIGIT_COUNT} hexadecimal digits")
@@ -108,6 +131,17 @@ def _read_lines(path: Path) -> tuple[dict[str, _Line], int]:
         lines[key] = _Line(verdict, reasoning, _named(row))
         total += 1
     return lines, total
+
+
+def _rows(path: Path, torn: list[str]) -> Iterator[tuple[str, Mapping[str, object]]]:
+    lines = list(JsonLinesRecords(open_input(path)).lines()) if path.stat().st_size else []
+    for number, (where, line) in enumerate(lines, start=1):
+        try:
+            yield where, parse_object(where, line)
+        except UnreadableFile:
+            if number < len(lines) or line.endswith(b"\n"):
+                raise
+            torn.append(f"{path.name}: the last line is cut off, and left out")
 
 
 def _named(row: Mapping[str, Any]) -> tuple[object, ...]:

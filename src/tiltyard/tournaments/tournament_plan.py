@@ -320,6 +320,11 @@ def select_prompts(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
         return bank
     if mode.prompts.sizes is not None:
         return pilot_subset(bank, mode.prompts.sizes, mode.seed)
+    if mode.prompts.ids is not None:
+        unknown = sorted(set(mode.prompts.ids).difference(prompt.prompt_id for prompt in bank))
+        if unknown:
+            raise BadConfig(f"mode {mode.name}: the bank has no prompt {', '.join(unknown[:5])}")
+        return [prompt for prompt in bank if prompt.prompt_id in mode.prompts.ids]
     assert mode.prompts.n is not None
     return pilot_subset(bank, min(mode.prompts.n, len(bank)), mode.seed)
 
@@ -335,7 +340,7 @@ def make_plan(
     prompts = select_prompts(inputs.bank, mode)
     entrants = [one.entrant_id for one in config.entrants]
     gold_only = [name for name, rubric in inputs.rubrics.items() if rubric.needs_gold]
-    if gold_only and all(prompt.gold is None for prompt in prompts):
+    if len(gold_only) == len(inputs.rubrics) and all(prompt.gold is None for prompt in prompts):
         where = config.where("rubrics", gold_only[0], "needs")
         raise BadConfig(
             f"{where}: no prompt of mode {mode.name} has a gold answer; add gold to the prompts, or remove needs"

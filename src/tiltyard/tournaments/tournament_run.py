@@ -123,6 +123,8 @@ class FinishedRun:
     #: Questions by state, and the first error message of each state.
     states: Counter[str]
     problems: Mapping[str, str]
+    #: Of those without a reply, how many only test the judge.
+    unasked_checks: int
     #: The first question whose reply could not be parsed.
     first_unreadable: JudgedQuestion | None
     judges: Sequence[JudgeSetup]
@@ -163,6 +165,7 @@ class JudgedTournament:
             self.sat,
             self.readings.states,
             self.readings.problems,
+            self.readings.unasked_checks,
             self.readings.first_unreadable,
             self.judges,
             capped=self.capped,
@@ -263,7 +266,8 @@ def judge_tournament(
             estimate = json.dumps(expected.to_dict(), sort_keys=True)
             row = ledger.open_run(run_id, prepared.identity, prepared.cap, estimate)
 
-        paid = read_paid_judgments(prepared.config, prepared.plan) if skip_judging else PaidJudgments()
+        bought = read_paid_judgments(prepared.config, prepared.plan)
+        paid = bought if skip_judging else PaidJudgments()
 
         def begin() -> JudgedTournament:
             readings = QuestionResults(prepared.plan, ledger, run_id, paid.find)
@@ -274,7 +278,7 @@ def judge_tournament(
 
         judged = begin()
         watch.begun(out, left, row.spent, prepared.cap, resumed=resumed)
-        for note in paid.notes():
+        for note in bought.notes() if skip_judging else bought.unused_notes():
             watch.note(note)
         if left:
             heard = RunProgress(on_tick=watch.tick)

@@ -41,6 +41,8 @@ VERDICT_SCHEMA: Mapping[str, Any] = MappingProxyType(
     }
 )
 _CLOSING = "Compare RESPONSE A with RESPONSE B by the rubric, and reply in the form asked for."
+#: A rubric may speak of a reference answer that one prompt does not have.
+_NO_GOLD = "This prompt has no REFERENCE ANSWER."
 _GOLD = """
 - A REFERENCE ANSWER, where one is shown, has been checked. Trust it over your own memory. A response need not \
 repeat its words; what contradicts it is wrong."""
@@ -236,6 +238,8 @@ def build_chat_prompt(shown: QuestionTexts, rubric: Rubric, form: VerdictForm, m
     else:
         texts = (_block(one, nonce) for one in _blocks(shown, shown.context, rubric))
         user = "\n\n".join((f"Nonce: {nonce}", *texts, shown.context.explanation, _CLOSING))
+    if rubric.gold and shown.gold is None:
+        user = f"{user}\n\n{_NO_GOLD}"
     schema = None if form is VerdictForm.TEXT else VERDICT_SCHEMA
     images = () if shown.context is None else shown.context.images
     return ChatPrompt(_system(rubric, form), user, max_tokens, form, schema, images)

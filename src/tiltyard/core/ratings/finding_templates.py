@@ -551,6 +551,10 @@ _PLACEMENTS: Mapping[str, Template] = {
         ),
         _("Read the judge's own rating of it beside, under the judged dimension."),
     ),
+    "judged-earlier": Template(
+        _("People have not rated {models}, so earlier judged battles of them are in no rating."),
+        _("Place each of them by a run of its own."),
+    ),
     "judge-only/battles": Template(
         _(
             "People have not rated {model}. Its rating and interval are conditional on the judge: they hold if it "

@@ -125,3 +125,6 @@ def test_the_commands_of_the_page_that_call_a_judge(tmp_path, billed, monkeypatc
         evaluated = {entry["model"] for entry in document["ratings"] if entry["source"] == "evaluated"}
         assert evaluated == {"newcomer-2b"}
     assert sum(battle["winner"] == "tie (bothbad)" for battle in battles) == 20
+    # A model that a judge has rated before is not lost without a word.
+    (told,) = [one for one in report["findings"] if one["name"] == "judged-earlier"]
+    assert told["values"]["models"] == ["candidate-1b"]

@@ -46,8 +46,7 @@ def ratings_document(
         "model": settings.model,
         "judge_model": judges[0] if len(judges) == 1 else None,
         "judge_models": judges,
-        # No rating of a placement is a mean of refits.
-        "n_bootstraps": 0 if any(rated.placed for rated in groups) else settings.n_bootstraps,
+        "n_bootstraps": settings.n_bootstraps,
         "seed": getattr(settings.method, "seed", None),
         "method": settings.method.name,
         "parameters": parameters_of(settings.method),

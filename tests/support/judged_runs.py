@@ -249,6 +249,7 @@ def config_of(run: JudgedRun, checks: int) -> dict[str, Any]:
             "inconsistent": {0.5: "half", None: "drop"}.get(run.inconsistent, run.inconsistent),
             "n_bootstraps": run.n_bootstraps,
             "seed": run.seed,
+            "cluster": run.cluster,
         },
         "overall": None if run.overall is None else dict(run.overall),
         "anchors": [Path(source.path).name for source in run.anchors],

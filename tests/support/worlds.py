@@ -111,7 +111,8 @@ def rows(codes: CodedBattles, chosen: np.ndarray) -> CodedBattles:
 
 
 def columns(codes: CodedBattles) -> Iterator[np.ndarray | None]:
-    return (getattr(codes, field.name) for field in fields(codes))
+    """All but the levels."""
+    return (getattr(codes, field.name) for field in fields(codes)[:-1])
 
 
 def mirrored(codes: CodedBattles) -> CodedBattles:

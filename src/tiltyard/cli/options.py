@@ -54,6 +54,7 @@ Where = Annotated[list[str] | None, rating_option("where")]
 Level = Annotated[float, rating_option("level")]
 PriorSd = Annotated[float | None, rating_option("prior_sd")]
 MaxShare = Annotated[float, rating_option("max_share")]
+Cluster = Annotated[str | None, rating_option("cluster")]
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Leave out rows that are no battles, and count them.")
 ]

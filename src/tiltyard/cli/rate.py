@@ -12,6 +12,7 @@ import typer
 
 from tiltyard.cli.options import (
     By,
+    Cluster,
     Columns,
     Files,
     Format,
@@ -198,6 +199,7 @@ def compare(
     where: Where = None,
     prior_sd: PriorSd = None,
     max_share: MaxShare = 0.1,
+    cluster: Cluster = None,
     columns: Columns = None,
     outcomes: Outcomes = None,
     skip_invalid: SkipInvalid = False,
@@ -218,13 +220,16 @@ def compare(
             "level": level,
             "prior_sd": prior_sd,
             "max_share": max_share,
+            "cluster": cluster,
         }
     )
     opened = open_all(files, read_options(format, columns, outcomes, skip_invalid=skip_invalid))
     sources = chosen_battles(opened, settings)
     with show_read_progress([source.rows for source in sources]) as progress:
         if settings.by is None:
-            tables = {"": count_table(sources, style=settings.style, progress=progress)}
+            tables = {
+                "": count_table(sources, style=settings.style, levels=settings.levels, progress=progress)
+            }
         else:
             tables = count_named(sources, settings, progress=progress)
     found = _comparisons(tables, (model_a, model_b), settings.method)

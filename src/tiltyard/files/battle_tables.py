@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pyarrow as pa
 from tiltyard.core.battles import BattleBatch, GroupTableBuilder, Kind, NameColumn, Table, TableBuilder
 from tiltyard.core.battles.batch import TAGS
 from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF_TOLERANCE
-from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_buffer
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, Levels, hash_buffer
 from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.battle_source import BattleSource, explain_invalid, open_battles, require_column
@@ -41,6 +41,8 @@ _SEPARATOR = "+"
 _PLAIN = np.array([kind.plain for kind in Kind], dtype=np.uint8)
 _WITH_FLAG = np.array([kind.with_flag for kind in Kind], dtype=np.uint8)
 _CHUNK_BATTLES = 65_536
+#: The level of the battles of one day.
+_DAY = "day"
 
 
 def count_table(
@@ -48,15 +50,16 @@ def count_table(
     *,
     clusters: bool = True,
     style: Sequence[str] = (),
+    levels: Sequence[str] = (),
     log: bool = True,
     progress: Progress | None = None,
 ) -> Table:
     """Build one table of all battles in the given files, streaming.
 
-    ``clusters=False`` skips prompts and voters. ``log=False`` keeps only counts, so that memory
-    does not grow with the number of battles.
+    ``clusters=False`` skips prompts and voters; ``levels`` are columns by which prompts may depend on each other.
+    ``log=False`` keeps only counts, so that memory does not grow with the number of battles.
     """
-    reader = _Reader(sources, clusters, style_columns(sources, style))
+    reader = _Reader(sources, clusters, style_columns(sources, style), levels)
     rows = [source.rows for source in sources]
     large = all(count is not None for count in rows) and sum(filter(None, rows)) > _IN_MEMORY_ROWS
     builder = TableBuilder(keep_log=log and not large, covariates=reader.covariates)
@@ -73,6 +76,7 @@ def count_groups(
     *,
     overlapping: bool = False,
     style: Sequence[str] = (),
+    levels: Sequence[str] = (),
     progress: Progress | None = None,
     each: Callable[[BattleBatch], None] | None = None,
 ) -> dict[str, dict[str, Table]]:
@@ -83,7 +87,7 @@ def count_groups(
     """
     for name in by:
         require_column(sources, name, option_name("by", name))
-    reader = _Reader(sources, True, style_columns(sources, style), tuple(by))
+    reader = _Reader(sources, True, style_columns(sources, style), levels, tuple(by))
     separator = _SEPARATOR if overlapping else None
     grouped = {name: GroupTableBuilder(covariates=reader.covariates, separator=separator) for name in by}
     with explain_invalid(sources):
@@ -119,6 +123,11 @@ def models_by_group(sources: Sequence[BattleSource], column: str) -> dict[str, f
     return {name: frozenset(names) for name, names in models.items()}
 
 
+def level_column(source: BattleSource, level: str) -> str | None:
+    """The column of a level. The day of a battle is that of its time, unless a column is called so."""
+    return source.column_name(level) or (source.column_name("time") if level == _DAY else None)
+
+
 def style_columns(sources: Sequence[BattleSource], style: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The name of each covariate, and the one or two columns it is computed from.
 
@@ -148,6 +157,7 @@ class _Reader:
     sources: Sequence[BattleSource]
     clusters: bool
     style: Mapping[str, tuple[str, ...]]
+    levels: Sequence[str]
     groups: tuple[str, ...] = ()
 
     @property
@@ -162,10 +172,12 @@ class _Reader:
         for source in self.sources:
             row, keyed = 0, _Keyed()
             named = {name: source.column_name(name) for name in self.groups}
-            for batch in source.batches([*wanted, *filter(None, named.values())]):
+            levels = {level: name for level in self.levels if (name := level_column(source, level))}
+            for batch in source.batches([*wanted, *levels.values(), *filter(None, named.values())]):
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                 where = _Place(source.path, row)
                 made = self._batch(columns, batch.num_rows, where, keyed)
+                made = replace(made, levels=_levels(columns, levels, keyed))
                 yield (
                     made,
                     [_groups(by, columns.get(name or ""), batch.num_rows) for by, name in named.items()],
@@ -190,6 +202,22 @@ class _Reader:
             covariates=np.stack(covariates, axis=1) if covariates else None,
             tags={tag: _group_names(columns[tag], "") for tag in TAGS if tag in columns},
         )
+
+
+def _levels(columns: Mapping[str, pa.Array], levels: Mapping[str, str], keyed: _Keyed) -> Levels:
+    found: dict[str, Keys] = {}
+    for level, name in levels.items():
+        column = columns[name]
+        if level == _DAY and pa.types.is_timestamp(column.type):
+            column = column.cast(pa.date32())
+        try:
+            keys = keyed.keys(column)
+        except pa.ArrowNotImplementedError:
+            kind = f"the column has type {column.type}; choose one of text or numbers"
+            raise BadOption(f"{option_name('cluster', level)}: {kind}") from None
+        if keys is not None:
+            found[level] = keys
+    return found
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,13 @@ from tiltyard.core.board.win_rates import (
 )
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Ratings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
+from tiltyard.core.ratings.level_test import LEVELS
 from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
 from tiltyard.core.ratings.result import RatingExtras
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_source import open_path, require_column
-from tiltyard.files.battle_tables import Progress, count_groups, count_table, style_columns
+from tiltyard.files.battle_tables import Progress, count_groups, count_table, level_column, style_columns
 from tiltyard.files.conditions import parse_condition
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.foundation.option_names import option_name
@@ -81,6 +82,20 @@ class RateSettings:
         """Whether the method uses prompts and voters."""
         wanted = getattr(self.method, "clusters", "battle") != "battle"
         return wanted and (getattr(self.method, "interval", "none") != "none" or bool(self.n_bootstraps))
+
+    @property
+    def cluster(self) -> str | None:
+        """The column that is chosen in place of prompts."""
+        chosen = getattr(self.method, "clusters", "auto")
+        return None if chosen in ("auto", "prompt", "battle") else chosen
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The columns that may be coarser clusters: the chosen one, or those in which a test looks for them."""
+        if self.cluster is not None:
+            return (self.cluster,)
+        tested = isinstance(self.method, BradleyTerry) and self.method.clusters == "auto" and self.clusters
+        return LEVELS if tested else ()
 
     @property
     def names_matter(self) -> bool:
@@ -193,7 +208,12 @@ def chosen_battles(sources: Sequence[BattleSource], settings: RateSettings) -> l
     for column in settings.groupings:
         _refuse_joined_columns(sources, column)
         require_column(sources, column, option_name("by", column))
-    return [source.choosing(condition, settings.groupings) for source in sources]
+    kept = list(settings.groupings)
+    if settings.cluster is not None:
+        kept.append(settings.cluster)
+        if not any(level_column(source, settings.cluster) for source in sources):
+            require_column(sources, settings.cluster, option_name("cluster", settings.cluster))
+    return [source.choosing(condition, kept) for source in sources]
 
 
 def _refuse_joined_columns(sources: Sequence[BattleSource], name: str) -> None:
@@ -217,7 +237,10 @@ def rate_files(
     """Rate opened files: one group, or one per value of ``settings.by``."""
     if settings.by is None:
         clusters, log = _needed(sources, settings)
-        table = count_table(sources, clusters=clusters, style=settings.style, log=log, progress=progress)
+        style, levels = settings.style, settings.levels
+        table = count_table(
+            sources, clusters=clusters, style=style, levels=levels, log=log, progress=progress
+        )
         _refuse_empty([table], sources, settings)
         return _with_win_rates([rate_table(table, settings, checks=checks)], sources, settings)
     tables = count_named(sources, settings, progress=progress)
@@ -325,6 +348,7 @@ def count_named(
         settings.groupings,
         overlapping=settings.overlapping,
         style=settings.style,
+        levels=settings.levels,
         progress=progress,
         each=each,
     )

@@ -34,7 +34,8 @@ def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list
     """
     if "dimension" not in battles.columns:
         return []
-    counted = count_groups([battles], ["dimension"])["dimension"]
+    settings = manifest.settings()
+    counted = count_groups([battles], ["dimension"], levels=settings.levels)["dimension"]
     tables = {name: _without_voters(table) for name, table in counted.items()}
     placed = rate_placement(tables, battles, manifest)
     pooled = _pooled(tables, manifest.overall)
@@ -43,7 +44,6 @@ def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list
     own = [name for name in manifest.dimensions if name in tables]
     others = [name for name in tables if name not in own and name != OVERALL]
     last = [OVERALL] if OVERALL in tables and OVERALL not in own else []
-    settings = manifest.settings()
     return [
         placed
         if placed is not None and name == OVERALL
@@ -182,4 +182,5 @@ def _by_source(battles: BattleSource, manifest: TournamentManifest) -> tuple[Tab
             if battle.dimension in dimensions and judged != human and (human or battle.judge_model == judge):
                 yield battle
 
-    return Table.from_battles(chosen(human=True)), Table.from_battles(chosen(human=False))
+    levels = manifest.settings().levels
+    return Table.from_battles(chosen(human=True), levels), Table.from_battles(chosen(human=False), levels)

@@ -101,6 +101,8 @@ class JudgedRun:
     inconsistent: float | None = 0.5
     #: ``None``: as ``write_as`` does.
     both_bad: str | None = None
+    #: What prompts that depend on each other have in common: ``category`` or ``language``. ``None``: a test decides.
+    cluster: str | None = None
     write_as: str = "tiltyard"
     n_bootstraps: int = 100
     seed: int = 0

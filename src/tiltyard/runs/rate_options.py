@@ -18,6 +18,8 @@ from tiltyard.runs.battle_rating import METHODS, RateSettings, method_of
 from tiltyard.settings.rating_options import BRADLEY_TERRY, ELO, JUDGE_ARENA, RATING_OPTIONS, RateOptions
 
 _MAX_ANCHOR_POINTS = 1e6
+#: Names of the column of prompts.
+_PROMPT_NAMES = ("prompt", "question_id", "prompt_id")
 #: For each preset: its parameters of Bradley–Terry, and those that it adds where style is controlled for.
 _LMARENA: dict[str, Any] = {"both_bad": "tie", "max_share": None, "base": 1000.0}
 PRESETS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -74,6 +76,13 @@ def _interval_fields(method: str, options: RateOptions) -> dict[str, object]:
     if wanted not in choices:
         raise BadOption(f"intervals is {wanted!r}; expected one of {', '.join(choices)}")
     parameters: dict[str, object] = {"clusters": "battle" if wanted == "battles" else "auto"}
+    cluster = options.get("cluster")
+    if cluster is not None:
+        if wanted != "prompts":
+            raise BadOption(f"{option_name('cluster')} has no effect with {option_name('intervals', wanted)}")
+        if not cluster or cluster in ("auto", "battle"):
+            raise BadOption(f"{option_name('cluster', cluster)}: expected prompt, or the name of a column")
+        parameters["clusters"] = "prompt" if cluster in _PROMPT_NAMES else cluster
     resampled = method == ELO or options.get("bootstrap", False)
     parameters["interval"] = "none" if wanted == "none" else "bootstrap" if resampled else "sandwich"
     if "scale" in options:

@@ -224,6 +224,7 @@ class RatingParameters:
     lean: float
     inconsistent: float | None
     both_bad: str | None
+    cluster: str | None
     write_as: str
     n_bootstraps: int
     seed: int
@@ -236,6 +237,8 @@ def bradley_terry_method(run: JudgedRun | RatingParameters) -> BradleyTerry:
     counting: dict[str, Any] = {"base": mean}
     if run.write_as in PRESETS:
         counting |= preset_parameters(run.write_as, style=False)
+    if run.cluster is not None:
+        counting["clusters"] = run.cluster
     if run.both_bad is not None:
         counting["both_bad"] = run.both_bad
     return BradleyTerry(

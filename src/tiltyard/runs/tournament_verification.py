@@ -238,6 +238,7 @@ def _methods(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterato
         lean=ratings["lean"],
         inconsistent={"half": 0.5, "drop": None}.get(inconsistent, inconsistent),
         both_bad=ratings.get("both_bad"),
+        cluster=ratings.get("cluster"),
         write_as=ratings.get("write_as", "tiltyard"),
         n_bootstraps=ratings["n_bootstraps"],
         seed=ratings["seed"],

@@ -106,6 +106,15 @@ class RateOptions(TypedDict, total=False):
             methods=(BRADLEY_TERRY, ELO),
         ),
     ]
+    #: A column, such as ``category`` or ``repository``: prompts of one value count as one; or ``prompt``.
+    cluster: Annotated[
+        str | None,
+        RatingOption(
+            "Column by which prompts depend on each other, such as category or day; prompt: they do not.",
+            metavar="COLUMN",
+            methods=(BRADLEY_TERRY,),
+        ),
+    ]
     bootstrap: Annotated[
         bool,
         RatingOption("Compute intervals by bootstrap instead of sandwich.", False, methods=(BRADLEY_TERRY,)),

@@ -294,6 +294,11 @@ class RatingsSection(ConfigSection):
     #: How the outcome both_bad of human battles counts: not at all (``drop``), or as a ``tie``. Default: ``drop``, with
     #: ``write_as: judgearena`` ``tie``.
     both_bad: Annotated[Literal["drop", "tie"], one_of("drop", "tie")] | None = None
+    #: What prompts that depend on each other have in common: their ``category`` or ``language`` in the bank; or ``prompt``:
+    #: nothing. Default: a test decides, and a finding says it.
+    cluster: (
+        Annotated[Literal["prompt", "category", "language"], one_of("prompt", "category", "language")] | None
+    ) = None
     #: How battles and ratings are written: ``judgearena`` spells both_bad as `tie (bothbad)`, and centres ratings at
     #: 1000, with no limit to what a prompt or voter weighs.
     write_as: Annotated[WriteAs, one_of("tiltyard", "judgearena")] = "tiltyard"

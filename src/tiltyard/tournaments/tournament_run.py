@@ -482,6 +482,7 @@ def _judged_run(
         lean=config.ratings.lean,
         inconsistent=0.5 if config.ratings.inconsistent == "half" else None,
         both_bad=config.ratings.both_bad,
+        cluster=config.ratings.cluster,
         write_as=config.ratings.write_as,
         n_bootstraps=config.ratings.n_bootstraps,
         seed=config.ratings.seed,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles.battle import Battle
-from tiltyard.core.battles.cluster_keys import Keys, hash_texts
+from tiltyard.core.battles.cluster_keys import Keys, Levels, hash_texts
 from tiltyard.foundation.arrays import Floats
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -62,6 +62,7 @@ class BattleBatch:
     pref: Floats | None = None
     #: One row of style differences per battle.
     covariates: Floats | None = None
+    levels: Levels = field(default_factory=dict)
     #: The columns of `TAGS` that the battles have; an empty name means none.
     tags: Mapping[str, NameColumn] = field(default_factory=dict)
 
@@ -75,6 +76,7 @@ class BattleBatch:
             self,
             model_a=self.model_a.take(rows),
             model_b=self.model_b.take(rows),
+            levels={level: keys[rows] for level, keys in self.levels.items()},
             tags={tag: names.take(rows) for tag, names in self.tags.items()},
             **columns,
         )
@@ -87,11 +89,15 @@ class BattleBatch:
                 yield name, self.take(rows)
 
 
-_OPTIONAL = tuple(f.name for f in fields(BattleBatch) if f.name not in ("model_a", "model_b", "tags"))
+_OPTIONAL = tuple(
+    f.name for f in fields(BattleBatch) if f.name not in ("model_a", "model_b", "levels", "tags")
+)
 
 
-def to_batches(battles: Iterable[Battle], size: int = 65_536) -> Iterator[BattleBatch]:
-    """Convert battles in memory to batches."""
+def to_batches(
+    battles: Iterable[Battle], size: int = 65_536, levels: Sequence[str] = ()
+) -> Iterator[BattleBatch]:
+    """Convert battles in memory to batches, with those ``levels`` that are fields of theirs."""
     battles = iter(battles)
     while rows := list(islice(battles, size)):
         yield BattleBatch(
@@ -102,6 +108,7 @@ def to_batches(battles: Iterable[Battle], size: int = 65_536) -> Iterator[Battle
             voter=_keys([row.voter for row in rows]),
             weight=_floats([row.weight for row in rows], absent=1.0),
             pref=_floats([row.pref for row in rows], absent=np.nan),
+            levels={level: hash_texts([getattr(row, level, None) for row in rows]) for level in levels},
             tags={tag: NameColumn.of(getattr(row, tag) or "" for row in rows) for tag in TAGS},
         )
 

@@ -7,12 +7,15 @@ independently, and a hundred million distinct prompts take eight bytes each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 Keys = npt.NDArray[np.uint64]
+
+#: Keys by the name of a coarser level, such as ``category``: prompts that share one may depend on each other.
+Levels = Mapping[str, Keys]
 
 #: The key of a row without a prompt (or voter).
 MISSING_KEY = np.uint64(0)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches
 from tiltyard.core.battles.battle import Battle
-from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_texts, mix_bits
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, Levels, hash_texts, mix_bits
 from tiltyard.core.battles.counts import Counts, CountsBuilder
 from tiltyard.errors import CannotRate
 from tiltyard.foundation.arrays import Floats
@@ -36,6 +36,7 @@ class CodedBattles:
     weight: Floats | None = None
     pref: Floats | None = None
     covariates: Floats | None = None
+    levels: Levels = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -57,7 +58,7 @@ class Table:
     models: tuple[str, ...]
     counts: Counts
     covariates: tuple[str, ...] = ()
-    #: The clusters available in the log: ``prompt``, ``voter``, both or neither.
+    #: The clusters available in the log: ``prompt``, ``voter`` and the levels.
     keyed: frozenset[str] = frozenset()
     #: Distinct sources, dimensions and judges of the battles.
     tags: Tags = field(default_factory=dict)
@@ -69,10 +70,10 @@ class Table:
     _change: Callable[[CodedBattles], CodedBattles] | None = field(default=None, repr=False)
 
     @classmethod
-    def from_battles(cls, battles: Iterable[Battle]) -> Table:
+    def from_battles(cls, battles: Iterable[Battle], levels: Sequence[str] = ()) -> Table:
         """Build a table with its log from battles in memory."""
         builder = TableBuilder()
-        for batch in to_batches(battles):
+        for batch in to_batches(battles, levels=levels):
             builder.add(batch)
         return builder.table()
 
@@ -86,6 +87,11 @@ class Table:
         builder = CountsBuilder(len(models), kernel=choose_kernel("auto", len(codes)))
         builder.add_rows(codes.a, codes.b, codes.kind, codes.weight, codes.pref)
         return cls(tuple(models), builder.counts(), tuple(covariates), _keyed(codes), _log=(codes,))
+
+    @property
+    def levels(self) -> frozenset[str]:
+        """The columns by which prompts may depend on each other, such as ``category``."""
+        return self.keyed - {"prompt", "voter"}
 
     @property
     def n_battles(self) -> int:
@@ -231,7 +237,9 @@ class GroupTableBuilder:
 
 
 def _keyed(columns: BattleBatch | CodedBattles) -> frozenset[str]:
-    return frozenset(name for name in ("prompt", "voter") if getattr(columns, name) is not None)
+    return frozenset(
+        {name for name in ("prompt", "voter") if getattr(columns, name) is not None} | columns.levels.keys()
+    )
 
 
 def _united(one: Tags, other: Tags) -> Tags:
@@ -242,7 +250,7 @@ def _united(one: Tags, other: Tags) -> Tags:
 
 def _encode(batch: BattleBatch, a: Ints, b: Ints) -> CodedBattles:
     return CodedBattles(
-        a, b, batch.kind, batch.prompt, batch.voter, batch.weight, batch.pref, batch.covariates
+        a, b, batch.kind, batch.prompt, batch.voter, batch.weight, batch.pref, batch.covariates, batch.levels
     )
 
 
@@ -252,9 +260,7 @@ def _codes_of(index: Mapping[str, int], names: NameColumn) -> Ints:
 
 
 def _recode(run: CodedBattles, codes: Ints) -> CodedBattles:
-    return CodedBattles(
-        codes[run.a], codes[run.b], run.kind, run.prompt, run.voter, run.weight, run.pref, run.covariates
-    )
+    return replace(run, a=codes[run.a], b=codes[run.b])
 
 
 def _code_type(models: int) -> type[np.integer[Any]]:
@@ -262,8 +268,13 @@ def _code_type(models: int) -> type[np.integer[Any]]:
 
 
 def _concatenated(runs: list[CodedBattles]) -> CodedBattles:
-    columns: dict[str, npt.NDArray[Any]] = {}
-    for name in CodedBattles.__slots__:
+    columns: dict[str, Any] = {
+        "levels": {
+            level: np.concatenate([run.levels.get(level, np.full(len(run), MISSING_KEY)) for run in runs])
+            for level in {level for run in runs for level in run.levels}
+        }
+    }
+    for name in CodedBattles.__slots__[:-1]:
         parts = [getattr(run, name) for run in runs]
         if any(part is not None for part in parts):
             columns[name] = np.concatenate(

@@ -33,7 +33,6 @@ from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.core.ratings.variance import (
     ZERO_VARIANCE_TOLERANCE,
-    ClusterChoice,
     Clustering,
     choose_clusters,
     clustered_variance,
@@ -200,7 +199,8 @@ def baseline_win_rates(
 ) -> BaselineWinRates:
     """Win rates of all models of a table whose covariates may be `JUDGMENT_WEIGHT` and `LENGTHS`.
 
-    Level, clusters and, for the rule ``battles``, scores and limits of weights are those of ``method``.
+    Level, clusters and, for the rule ``battles``, scores and limits of weights are those of ``method``; a coarser
+    level than prompts is not.
     """
     others = [name for name in table.models if name != baseline]
     number = table.models.index(baseline) if baseline in table.models else -1
@@ -210,7 +210,8 @@ def baseline_win_rates(
     played = _Played(*(np.concatenate(column) for column in columns))
     level = None if getattr(method, "interval", "sandwich") == "none" else getattr(method, "level", 0.95)
     # What is resampled, by all battles with the baseline: the same for every model.
-    choice: ClusterChoice = getattr(method, "clusters", "auto")
+    chosen = getattr(method, "clusters", "auto")
+    choice = chosen if chosen in ("prompt", "battle") else "auto"
     clustering = choose_clusters(played.table(), _STATED, choice, [])
     most = getattr(method, "max_share", None) if rule == "battles" else None
     rows = [

@@ -26,7 +26,6 @@ from tiltyard.core.ratings.scoring import (
     require_number,
 )
 from tiltyard.core.ratings.variance import (
-    ClusterChoice,
     VarianceEstimate,
     critical_value,
     rating_variance,
@@ -66,8 +65,8 @@ class BradleyTerry:
     #: Subtract the mean of each style covariate first. It makes sides unequal; LMArena does it.
     style_centred: bool = False
     interval: Literal["sandwich", "bootstrap", "none"] = "sandwich"
-    #: What is resampled: ``auto`` means prompts (and voters) if the log has them.
-    clusters: ClusterChoice = "auto"
+    #: What is resampled: ``auto`` means prompts (and voters) if the log has them; a level of the table replaces prompts.
+    clusters: str = "auto"
     #: No prompt and no voter weighs more than this share of the battles (or 1.3 times the mean, if they are few);
     #: ``None``: no limit.
     max_share: float | None = 0.1
@@ -208,7 +207,9 @@ class BradleyTerry:
     ) -> tuple[VarianceEstimate | None, Interval | None, RatingExtras]:
         if self.interval == "none":
             return None, None, {}
-        spread = rating_variance(table, self.scoring(), fitted, self.clusters, self._unit, findings)
+        spread = rating_variance(
+            table, self.scoring(), fitted, self.clusters, self._unit, findings, self.level
+        )
         spread = replace(spread, largest_shares=largest_shares)
         if self.interval == "bootstrap":
             return spread, *self._bootstrap(table, pairs, fitted, rating, spread, findings)
@@ -286,7 +287,7 @@ class BradleyTerry:
             present = column[~np.isnan(column)]
             if len(present):
                 low[k], high[k] = np.quantile(present, tails)
-        if fitted.prior_precision:
+        if fitted.prior_precision or spread.is_widened:
             below, above = self._ends(pairs, fitted, spread.uncertainty)
             low, high = np.fmin(low, rating + below), np.fmax(high, rating + above)
         return resampled.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}

@@ -26,7 +26,6 @@ from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings, Uncert
 from tiltyard.core.ratings.sandwich import prompt_key, two_way_keys, voter_key
 from tiltyard.core.ratings.scoring import Scoring, require_above_zero, require_at_least, require_level
 from tiltyard.core.ratings.variance import (
-    ClusterChoice,
     VarianceEstimate,
     choose_clusters,
     critical_value,
@@ -68,7 +67,7 @@ class Elo:
     soft: bool = False
     seed: int = 0
     interval: Literal["bootstrap", "none"] = "bootstrap"
-    clusters: ClusterChoice = "auto"
+    clusters: Literal["auto", "prompt", "battle"] = "auto"
     level: float = 0.95
     n_bootstraps: int = 100
     #: Orders played per bootstrap replicate; their noise is estimated and subtracted.
@@ -83,6 +82,8 @@ class Elo:
             require_at_least(name, getattr(self, name), least)
         if self.interval not in ("bootstrap", "none"):
             raise BadOption(f"interval is {self.interval!r}; expected bootstrap or none")
+        if self.clusters not in ("auto", "prompt", "battle"):
+            raise BadOption(f"clusters is {self.clusters!r}; expected auto, prompt or battle")
         self._scoring()
 
     @property

@@ -106,14 +106,34 @@ _INTERVALS: Mapping[str, Template] = {
         _("No single order fits them."),
         {"": _("{first} > {second} > {third} > {first}")},
     ),
+    "dependent-prompts": Template(
+        _(
+            "Prompts of one {level} depend on each other (permutation test, p = {p:.3f}): a typical interval is "
+            "± {by_prompt:.0f} points by prompt and ± {by_group:.0f} by {level}. Each comparison uses the wider of both."
+        ),
+        _(
+            "Choose with --cluster {level} (for other {levels} like these), or with --cluster prompt (for prompts of "
+            "these {groups} {levels})."
+        ),
+    ),
+    "dependent-prompts/few": Template(
+        _(
+            "Prompts of one {level} depend on each other (permutation test, p = {p:.3f}): a typical interval is "
+            "± {by_prompt:.0f} points by prompt, and {groups} {levels} are too few for one by {level}."
+        ),
+        _(
+            "Add prompts of other {levels}, or choose --cluster prompt if prompts of these {groups} {levels} are all "
+            "that matter."
+        ),
+    ),
     "failed-replicates": Template(
         _("{failed} of {replicates} bootstrap replicates left some models incomparable and were discarded."),
         _("Collect more battles of the rarest pairs, or read the sandwich intervals."),
     ),
     "few-effective-prompts": Template(
         _(
-            "Prompts or voters are few or uneven: in the intervals of {models} they count like {prompts:.0f} even "
-            "ones."
+            "Prompts, groups of prompts or voters are few or uneven: in the intervals of {models} they count like "
+            "{prompts:.0f} even ones."
         ),
         _SPREAD_BATTLES,
     ),
@@ -147,8 +167,8 @@ _INTERVALS: Mapping[str, Template] = {
     ),
     "interval-withheld": Template(
         _(
-            "So few prompts or voters decide the ratings of {models} that no interval is given and their rank ranges "
-            "rule nothing out."
+            "So few prompts, groups of prompts or voters decide the ratings of {models} that no interval is given and "
+            "their rank ranges rule nothing out."
         ),
         _SPREAD_BATTLES,
     ),

@@ -13,6 +13,7 @@ from tiltyard.core.battles import Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.kernels.glicko2 import Glicko2State
 from tiltyard.core.ratings.pairs import BattleRecord
+from tiltyard.core.ratings.sentences import plural
 from tiltyard.foundation.arrays import Floats, Ints
 
 
@@ -159,7 +160,7 @@ def basis_text(
     """What intervals rest on: ``120 prompts × 150 voters, none above 10 %``. Shares of others are left out."""
     units = clusters.split(" × ")
     numbers = zip(units, (n_clusters, n_voters or 0), strict=False)
-    parts = [f"{number:,} {unit}{'' if number == 1 else 's'}" for unit, number in numbers]
+    parts = [f"{number:,} {unit if number == 1 else plural(unit)}" for unit, number in numbers]
     shares = [share for kind, share in largest_shares.items() if kind in units]
     # Rounded up, or it would not be true; shares that were limited exceed their limit by a thousandth at most.
     most = math.ceil(100.0 * max(shares, default=0.0) - 0.05)

@@ -137,12 +137,13 @@ def voter_key(codes: CodedBattles) -> Keys | None:
     return codes.voter
 
 
-def two_way_keys(codes: CodedBattles) -> Keys | None:
-    """Keys of (prompt, voter) cells."""
-    if codes.prompt is None or codes.voter is None:
+def two_way_keys(codes: CodedBattles, first: KeyOf = prompt_key) -> Keys | None:
+    """Keys of (prompt, voter) cells, or of those of another way of clustering and voters."""
+    keys = first(codes)
+    if keys is None or codes.voter is None:
         return None
-    mixed = codes.prompt * np.uint64(0x9E3779B97F4A7C15) ^ codes.voter
-    mixed[(codes.prompt == MISSING_KEY) | (codes.voter == MISSING_KEY)] = MISSING_KEY
+    mixed = keys * np.uint64(0x9E3779B97F4A7C15) ^ codes.voter
+    mixed[(keys == MISSING_KEY) | (codes.voter == MISSING_KEY)] = MISSING_KEY
     return mixed
 
 

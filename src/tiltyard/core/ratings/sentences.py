@@ -74,6 +74,13 @@ def first_of(name: str, items: Sequence[object], most: int = 5) -> dict[str, obj
     return {name: tuple(items[:most]), "more": max(len(items) - most, 0)}
 
 
+def plural(name: str) -> str:
+    """The plural of an English noun, such as the name of a column: ``categories``."""
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return name if name.endswith("s") else f"{name}s"
+
+
 def frozen_values(values: Values) -> dict[str, object]:
     """Values whose lists are tuples, however they were read."""
     return {

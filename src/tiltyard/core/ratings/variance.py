@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, SAMPLE_VOTERS, WARN_DOF, Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths
 from tiltyard.core.ratings.leave_one_out import leave_one_out
+from tiltyard.core.ratings.level_test import departing_levels, level_key, prompts_by_level
 from tiltyard.core.ratings.pairs import tie_share
 from tiltyard.core.ratings.result import Interval, Ratings, Uncertainty
 from tiltyard.core.ratings.sandwich import (
@@ -27,14 +29,10 @@ from tiltyard.core.ratings.sandwich import (
     voter_key,
 )
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.sentences import first_of
+from tiltyard.core.ratings.sentences import first_of, plural
 from tiltyard.core.ratings.voter_test import voters_differ
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.foundation.arrays import Bools, Floats
-
-ClusterChoice = Literal["auto", "prompt", "battle"]
-#: What is resampled.
-ClusterKind = Literal["battle", "prompt", "voter", "prompt × voter"]
 
 #: A variance (in points squared) this small counts as zero: every battle went as the ratings expect.
 ZERO_VARIANCE_TOLERANCE = 1e-9
@@ -48,30 +46,29 @@ _VOTERS_LIKE_THESE_ALONE = "voters like these and these prompts only"
 _THESE_PROMPTS_ONLY = "these prompts only"
 _THESE_ONLY = "these prompts and voters only"
 
-_KEYS: Mapping[ClusterKind, tuple[KeyOf, ...]] = {
-    "battle": (),
-    "prompt": (prompt_key,),
-    "voter": (voter_key,),
-    "prompt × voter": (prompt_key, voter_key),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
     """What is resampled, and what intervals refer to because of that."""
 
-    kind: ClusterKind
+    #: ``battle``, ``prompt``, ``voter``, ``prompt × voter``; or the same with a coarser level in place of prompts.
+    kind: str
     scope: str
+    #: The key function of each way of clustering; none at battle level.
+    keys: tuple[KeyOf, ...] = ()
 
-    @property
-    def keys(self) -> tuple[KeyOf, ...]:
-        """The key function of each way of clustering; none at battle level."""
-        return _KEYS[self.kind]
+    def coarser(self, level: str) -> Clustering:
+        """The same with the groups of a level in place of prompts."""
+        scope = self.scope.replace("prompts", plural(level), 1)
+        return Clustering(self.kind.replace("prompt", level, 1), scope, (level_key(level), *self.keys[1:]))
 
     @property
     def one_way(self) -> Clustering:
-        """The same by prompt alone, for a bootstrap: of two ways it can resample only one."""
-        return self if len(self.keys) < 2 else Clustering("prompt", _PROMPTS_LIKE_THESE_ALONE)
+        """The same without voters, for a bootstrap: of two ways it can resample only one."""
+        if len(self.keys) < 2:
+            return self
+        scope = self.scope.replace("and voters like these", "like these and these voters only")
+        return Clustering(self.kind.partition(" × ")[0], scope, self.keys[:1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +88,8 @@ class VarianceEstimate:
     n_voters: int | None = None
     #: The largest share of the weight that one ``prompt``, and one ``voter``, has.
     largest_shares: Mapping[str, float] = field(default_factory=dict)
+    #: Whether each contrast has the larger variance of this clustering and of others.
+    is_widened: bool = False
 
     @property
     def varies(self) -> Bools:
@@ -101,6 +100,23 @@ class VarianceEstimate:
     def known(self) -> Bools:
         """Which ratings have an interval: their variance is positive, and enough clusters decide it."""
         return self.varies & (self.uncertainty.dof >= MIN_DOF)
+
+    def half_widths(self, level: float) -> Floats:
+        """Half of the width of each rating's interval; NaN where there is none."""
+        variance = np.where(self.known, self.uncertainty.ratings(), np.nan)
+        return critical_value(level, self.uncertainty.dof) * np.sqrt(variance)
+
+    def widened(self, other: VarianceEstimate) -> VarianceEstimate:
+        """The same with the larger variance of both for each contrast, and the fewer degrees of freedom."""
+        own, others = self.uncertainty, other.uncertainty
+        both = Uncertainty((*own.covariances, *others.covariances), np.minimum(own.dof, others.dof))
+        return replace(
+            self,
+            uncertainty=both,
+            extra_se=np.maximum(self.extra_se, other.extra_se),
+            extra_dof=np.minimum(self.extra_dof, other.extra_dof),
+            is_widened=True,
+        )
 
     def interval(self, low: Floats, high: Floats, level: float, made_by: str) -> Interval:
         return Interval(
@@ -144,19 +160,45 @@ def rating_variance(
     table: Table,
     scoring: Scoring,
     fitted: FittedStrengths,
-    choice: ClusterChoice,
+    choice: str,
     unit: float,
     findings: list[Finding],
+    level: float = 0.95,
 ) -> VarianceEstimate:
-    """The variances of the ratings, in points; findings about the clusters are added.
+    """The variances of the ratings, in points; findings about the clusters are added, for intervals of ``level``.
 
     By cluster, each one is left out in turn (CR3). Battles without a cluster add their variance. With two ways of
     clustering, by prompt and by voter, the overlap is subtracted once from their sum. That can be smaller than
     either one-way variance; no dependence between battles explains it, so the largest of the three is used,
     contrast by contrast. The degrees of freedom are the smaller of the two.
+
+    Where a test finds that prompts of one category, day, source or language go together, the wider of both is used,
+    until somebody chooses. So it is where prompts do not lie within the groups that were chosen.
     """
     clustering = choose_clusters(table, scoring, choice, findings)
-    return clustered_variance(table, scoring, fitted, clustering, unit, findings)
+    spread = clustered_variance(table, scoring, fitted, clustering, unit, findings)
+    if choice in table.levels:
+        by_prompt = choose_clusters(table, scoring, "auto", [])
+        if prompt_key in by_prompt.keys and choice not in prompts_by_level(table)[1]:
+            spread = spread.widened(clustered_variance(table, scoring, fitted, by_prompt, unit, []))
+    elif choice == "auto" and prompt_key in clustering.keys and spread.known.any():
+        for name, p in departing_levels(table, fitted.row_scores(scoring)).items():
+            wide = clustered_variance(table, scoring, fitted, clustering.coarser(name), unit, [])
+            findings.append(_dependent_prompts(name, p, spread, wide, level))
+            spread = spread.widened(wide)
+    findings += dof_findings(table.models, (fitted.group >= 0) & spread.varies, spread.uncertainty.dof)
+    return spread
+
+
+def _dependent_prompts(
+    name: str, p: float, spread: VarianceEstimate, wide: VarianceEstimate, level: float
+) -> Finding:
+    """Prompts of one group go together: a typical interval both ways, if the groups are enough for one."""
+    values: dict[str, object] = {"level": name, "levels": plural(name), "groups": wide.n_clusters, "p": p}
+    values["by_prompt"] = float(np.nanmedian(spread.half_widths(level)))
+    if not wide.known.any():
+        return Finding("dependent-prompts", {"case": "few", **values})
+    return Finding("dependent-prompts", {**values, "by_group": float(np.nanmedian(wide.half_widths(level)))})
 
 
 def clustered_variance(
@@ -180,7 +222,8 @@ def clustered_variance(
     first, last, m = ways[0], ways[-1], len(fitted.theta)
     dof = every_dof[:m]
     if len(ways) > 1:
-        overlap = clustered_meat(table, scores, fitted.n_extra, two_way_keys)
+        cells = partial(two_way_keys, first=clustering.keys[0])
+        overlap = clustered_meat(table, scores, fitted.n_extra, cells)
         covariances.insert(0, sum(covariances) - bread @ (overlap.matrix + overlap.alone) @ bread)
     found = _in_points(fitted, covariances, dof, unit)
     by_voter = voter_key in clustering.keys
@@ -192,7 +235,7 @@ def clustered_variance(
     if prompt_key in clustering.keys:
         findings += prompt_findings(first.clusters, first.battles_alone, first.battles)
     n_voters = last.clusters if by_voter else None
-    estimate = VarianceEstimate(
+    return VarianceEstimate(
         found.uncertainty,
         these.uncertainty,
         clustering,
@@ -201,8 +244,6 @@ def clustered_variance(
         every_dof[m:],
         n_voters,
     )
-    findings += dof_findings(table.models, (fitted.group >= 0) & estimate.varies, dof)
-    return estimate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,39 +284,44 @@ def dof_findings(models: tuple[str, ...], rated: Bools, dof: Floats) -> list[Fin
     return findings
 
 
-def choose_clusters(
-    table: Table, scoring: Scoring, choice: ClusterChoice, findings: list[Finding]
-) -> Clustering:
+def choose_clusters(table: Table, scoring: Scoring, choice: str, findings: list[Finding]) -> Clustering:
     """What to resample: prompts and voters, if the battles name enough of them; findings say what is missing.
+
+    ``choice`` is ``auto``, ``prompt``, ``battle`` or, in place of prompts, a level of the table.
 
     With two prompts and fewer than `MIN_VOTERS` voters, prompts are the sample and the voters are only themselves; with
     fewer than `SAMPLE_VOTERS`, voters are clusters beside them if a test finds that they differ. With one prompt or
     none, voters are the sample, if there are two.
     """
-    if choice not in ("auto", "prompt", "battle"):
-        raise BadOption(f"clusters is {choice!r}; expected auto, prompt or battle")
+    if choice not in ("auto", "prompt", "battle", *table.levels):
+        raise BadOption(
+            f"clusters is {choice!r}, which no battle has; expected auto, prompt, battle or a column"
+        )
     voters = _count_named(table, scoring, "voter", SAMPLE_VOTERS)
     alone = Clustering("battle", _THESE_ONLY if voters else _THESE_PROMPTS_ONLY)
     counts = table.counts
     rated = ~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b)
     if choice == "battle" or not rated.any():
         return alone
-    prompts = _count_named(table, scoring, "prompt", 2)
+    prompts = 2 if choice in table.levels else _count_named(table, scoring, "prompt", 2)
     if choice == "prompt" and prompts < 2:
         lacking = "more than one prompt" if prompts else "a question_id in the battles"
         raise CannotRate(f"clustering by prompt needs {lacking}")
+    by_prompt, by_voter = (prompt_key,), (voter_key,)
     if prompts < 2:
         one = Finding("few-prompts", {"case": "one", "prompts": 1, "least": MIN_PROMPTS})
         findings.append(one if prompts else Finding("no-prompts"))
-        clustering = Clustering("voter", _VOTERS_LIKE_THESE_ALONE) if voters > 1 else alone
+        clustering = Clustering("voter", _VOTERS_LIKE_THESE_ALONE, by_voter) if voters > 1 else alone
     elif voters < MIN_VOTERS:
-        clustering = Clustering("prompt", _PROMPTS_LIKE_THESE_ALONE if voters else _PROMPTS_LIKE_THESE)
+        scope = _PROMPTS_LIKE_THESE_ALONE if voters else _PROMPTS_LIKE_THESE
+        clustering = Clustering("prompt", scope, by_prompt)
+    elif voters >= SAMPLE_VOTERS or "prompt" not in table.keyed or voters_differ(table, scoring):
+        clustering = Clustering("prompt × voter", _BOTH_LIKE_THESE, by_prompt + by_voter)
     else:
-        by_voter = voters >= SAMPLE_VOTERS or voters_differ(table, scoring)
-        clustering = Clustering("prompt × voter" if by_voter else "prompt", _BOTH_LIKE_THESE)
+        clustering = Clustering("prompt", _BOTH_LIKE_THESE, by_prompt)
     if 0 < voters < SAMPLE_VOTERS:
         findings.append(_few_voters(voters, clustering))
-    return clustering
+    return clustering.coarser(choice) if choice in table.levels else clustering
 
 
 def _few_voters(voters: int, clustering: Clustering) -> Finding:

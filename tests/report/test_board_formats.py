@@ -8,15 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from support.rated_boards import HOSTILE, hostile, small
-from support.worlds import told
+from support.rated_boards import HOSTILE, hostile, rated, small
+from support.worlds import battles, told
+from tiltyard.core.battles import Table
 from tiltyard.core.ratings import Glicko2
+from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.report.board_formats import (
     board_latex,
     board_markdown,
     boards_csv,
     boards_latex,
     boards_markdown,
+    preferred_sentence,
     settled_sentence,
     title_parts,
 )
@@ -117,8 +120,6 @@ def test_long_boards_are_cut_and_counted():
 
 
 def small_of(story):
-    from support.rated_boards import rated
-
     return rated(told(story))
 
 
@@ -138,3 +139,23 @@ def test_plain_text_is_what_the_command_prints():
     assert text.startswith("Bradley–Terry · ")
     assert "\x1b" not in text
     assert all(f"{finding.name}: " in text for finding in small().board.findings)
+
+
+@pytest.mark.parametrize(
+    ("voters", "clear"), [(1, True), (3, True), (3, False), (9, True), (12, True), (0, True)]
+)
+def test_a_few_people_prefer_and_claim_no_order_for_others(voters, clear):
+    times = (12, 3) if clear else (8, 8)
+    story = f"oak>elm*{25 * times[0]} elm>oak*{25 * times[1]}"
+    rows = battles(story, question_id=[f"q{k * k % 41}" for k in range(25 * sum(times))])
+    if voters:
+        rows = [replace(row, voter=f"v{k % voters}") for k, row in enumerate(rows)]
+    one = rated(Table.from_battles(rows))
+    said, compared = preferred_sentence(one), compare_models(one.table, "oak", "elm").sentence
+    few = 0 < voters < 5
+    assert bool(said) == few
+    assert ("oak" in said) == (few and clear)
+    assert ("prefer" in compared) == (few and clear)
+    assert (settled_sentence(one) == said) == few
+    for shown in (boards_markdown([one]), rated_text(one, width=200), board_fragment(one, [])):
+        assert (" prefer " in shown) == few

@@ -16,6 +16,7 @@ from rich.text import Text
 from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.board.win_rates import BaselineRow, BaselineRule, BaselineWinRates
 from tiltyard.core.ratings.ranks import Flip
+from tiltyard.core.ratings.result import speaks_of_these_voters
 from tiltyard.report.escapes import escape_controls, markdown_text
 from tiltyard.report.html_parts import section_html, table_html, text_html
 from tiltyard.report.name_columns import NameTable
@@ -74,7 +75,9 @@ def board_latex(board: Board) -> str:
 def boards_markdown(groups: Sequence[RatedGroup]) -> str:
     """One table for each group, under a heading with its name if it has one."""
     return "\n".join(
-        ("" if rated.name is None else f"## {markdown_text(rated.name)}\n\n") + board_markdown(rated.board)
+        ("" if rated.name is None else f"## {markdown_text(rated.name)}\n\n")
+        + board_markdown(rated.board)
+        + (f"\n{markdown_text(said)}\n" if (said := preferred_sentence(rated)) else "")
         for rated in groups
     )
 
@@ -208,11 +211,22 @@ def settled_sentence(rated: RatedGroup) -> str:
     ranks, rows = rated.ranks, [row for row in rated.board.rows if row.group == 0]
     if ranks is None or len(rows) < 2:
         return ""
+    if preferred := preferred_sentence(rated):
+        return preferred
     together = rated.ratings.group == 0
     settled = int(np.asarray(ranks.above)[np.ix_(together, together)].sum())
     orders = int(together.sum() * (together.sum() - 1)) // 2
     said = f"{settled:,} of {orders:,} orders of two models are settled at {100 * ranks.level:g}%."
     return f"{said} {_first_place([row.model for row in rows if row.rank_low == 1])}"
+
+
+def preferred_sentence(rated: RatedGroup) -> str:
+    """What a few people prefer, whose votes say nothing of others; empty where intervals do not speak of them alone."""
+    board, first = rated.board, [row for row in rated.board.rows if row.group == 0 and row.rank_low == 1]
+    if not first or not speaks_of_these_voters(board.scope or ""):
+        return ""
+    preferred = first[0].model if len(first) == 1 else f"none of {len(first)} models that may be first"
+    return f"These voters prefer {preferred} (at {100 * (board.level or 0.0):g}%). No order is claimed for other voters."
 
 
 def _first_place(models: list[str]) -> str:

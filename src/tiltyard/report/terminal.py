@@ -20,6 +20,7 @@ from tiltyard.report.board_formats import (
     interval_text,
     left_out_sentence,
     model_text,
+    preferred_sentence,
     rank_range,
     rating_text,
     title_parts,
@@ -48,6 +49,8 @@ class Terminal(Console):
 def rated_lines(rated: RatedGroup, *, width: int, top: int | None = None) -> RenderableType:
     """The board or its first ``top`` rows, how firm its first place is, the effects of style, and the findings."""
     parts: list[RenderableType] = [board_table(rated.board, rated.name, width=width, top=top)]
+    if preferred := preferred_sentence(rated):
+        parts += ["", escape_controls(preferred)]
     if rated.flip is not None:
         parts += ["", flip_sentence(rated.flip)]
     if "style" in rated.ratings.extras:

@@ -12,7 +12,7 @@ from tiltyard.core.battles.cluster_keys import mix_bits
 from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.level_test import departing_levels, prompts_by_level
+from tiltyard.core.ratings.level_test import departing_levels, holds_whole_prompts
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.scoring import Scoring
@@ -46,7 +46,7 @@ def departing(codes):
     world = table(codes, M)
     pairs = score_pairs(world.counts, M, Scoring())
     fitted = fit_groups(pairs, comparable_groups(pairs, prior=False))
-    return departing_levels(world, fitted.row_scores(Scoring()))
+    return departing_levels(world, fitted.row_scores(Scoring()), by_voter=codes.voter is not None)
 
 
 def said(result):
@@ -114,7 +114,7 @@ def test_levels_that_can_show_nothing_are_not_tested():
     for keys in (np.full(len(prompts), 5, dtype=np.uint64), prompts, crossing):
         assert departing(replace(codes, levels={"day": keys})) == {}
     nested = replace(codes, levels={"day": crossing, "category": codes.levels["category"]})
-    assert set(prompts_by_level(table(nested, M))[1]) == {"category"}
+    assert [holds_whole_prompts(table(nested, M), level) for level in ("category", "day")] == [True, False]
     assert set(departing(nested)) == {"category"}
 
 
@@ -166,6 +166,30 @@ def test_many_prompts_are_looked_at_together():
 def test_prompts_without_structure_seldom_draw_a_finding():
     worlds = sized(20, 100)
     assert sum(bool(departing(topics(seed))) for seed in range(worlds)) <= sized(3, 10)
+
+
+def sessions(seed, voters=100, each=15, days=8):
+    """Voters with tastes of their own, each with prompts of its own on a single day."""
+    rng = np.random.default_rng([9, seed])
+    voter = np.repeat(np.arange(voters), each)
+    taste = rng.normal(0.0, 0.7, (M, voters))
+    a = rng.integers(0, M, len(voter))
+    b = (a + rng.integers(1, M, len(voter))) % M
+    better = rng.random(len(voter)) < 1.0 / (1.0 + np.exp(taste[b, voter] - taste[a, voter]))
+    return CodedBattles(
+        a.astype(np.uint16),
+        b.astype(np.uint16),
+        np.where(better, Kind.WIN_A, Kind.WIN_B).astype(np.uint8),
+        prompt=mix_bits(1 + np.arange(len(voter), dtype=np.uint64)),
+        voter=mix_bits((voter + 1).astype(np.uint64)),
+        levels={"day": mix_bits((voter % days + 1).astype(np.uint64))},
+    )
+
+
+def test_tastes_of_voters_are_not_taken_for_those_of_their_days():
+    worlds = [sessions(seed) for seed in range(20)]
+    assert sum(bool(departing(codes)) for codes in worlds) <= 3
+    assert sum(bool(departing(replace(codes, voter=None))) for codes in worlds) >= 5
 
 
 def test_bootstrap_intervals_are_widened_too():

@@ -41,9 +41,19 @@ class CodedBattles:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def take(self, rows: npt.NDArray[Any]) -> CodedBattles:
+        """The given rows (indices or a mask)."""
+        columns = {
+            name: None if (column := getattr(self, name)) is None else column[rows] for name in _COLUMNS
+        }
+        return CodedBattles(**columns, levels={level: keys[rows] for level, keys in self.levels.items()})
+
     def times(self, factor: Floats) -> CodedBattles:
         """The same battles with each weight multiplied by a factor."""
         return replace(self, weight=factor if self.weight is None else self.weight * factor)
+
+
+_COLUMNS = CodedBattles.__slots__[:-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +126,9 @@ class Table:
                 "build the table with its log"
             )
 
-    def log(self) -> CodedBattles:
-        """The whole log at once, in memory."""
-        runs = list(self.scan())
+    def log(self, chosen: Callable[[CodedBattles], npt.NDArray[Any]] | None = None) -> CodedBattles:
+        """The whole log at once, in memory; or only the ``chosen`` rows of it."""
+        runs = [run if chosen is None else run.take(chosen(run)) for run in self.scan()]
         if not runs:
             none = np.empty(0, dtype=np.uint16)
             return CodedBattles(none, none, np.empty(0, dtype=np.uint8))
@@ -274,7 +284,7 @@ def _concatenated(runs: list[CodedBattles]) -> CodedBattles:
             for level in {level for run in runs for level in run.levels}
         }
     }
-    for name in CodedBattles.__slots__[:-1]:
+    for name in _COLUMNS:
         parts = [getattr(run, name) for run in runs]
         if any(part is not None for part in parts):
             columns[name] = np.concatenate(

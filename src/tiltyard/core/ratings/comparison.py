@@ -19,7 +19,7 @@ from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.posterior import Posterior, nearly_one_sided
-from tiltyard.core.ratings.result import Ratings
+from tiltyard.core.ratings.result import Ratings, speaks_of_these_voters
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
 from tiltyard.errors import BadOption, CannotRate
@@ -85,6 +85,10 @@ class Comparison:
         ahead, behind = (self.model_a, self.model_b) if self.difference >= 0 else (self.model_b, self.model_a)
         gap, sure = abs(self.difference), max(self.confidence, 1.0 - self.confidence)
         bounds = f"{self.level:.0%} interval {min(abs(self.low), abs(self.high)):.0f} to {max(abs(self.low), abs(self.high)):.0f}"
+        if (self.low > 0.0 or self.high < 0.0) and speaks_of_these_voters(self.scope):
+            on = self.scope.partition(" and ")[0]
+            said = f"These voters prefer {ahead} to {behind}, by {gap:.0f} points ({bounds}), on {on}."
+            return f"{said} No order is claimed for other voters."
         if self.low > 0.0 or self.high < 0.0:
             return f"{ahead} is better than {behind}, by {gap:.0f} points ({bounds}), on {self.scope}."
         return (

@@ -132,8 +132,8 @@ _INTERVALS: Mapping[str, Template] = {
     ),
     "few-effective-prompts": Template(
         _(
-            "Prompts, groups of prompts or voters are few or uneven: in the intervals of {models} they count like "
-            "{prompts:.0f} even ones."
+            "Prompts or voters are few or uneven: in the intervals of {models} they count like {prompts:.0f} even "
+            "ones."
         ),
         _SPREAD_BATTLES,
     ),
@@ -147,7 +147,7 @@ _INTERVALS: Mapping[str, Template] = {
     ),
     "few-voters": Template(
         _("Only {voters} voters are known, too few to predict how others would vote."),
-        _("The intervals hold for these voters only."),
+        _("The intervals, and what is said of an order, hold for these voters only."),
     ),
     "few-voters/alike": Template(
         _(

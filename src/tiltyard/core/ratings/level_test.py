@@ -6,14 +6,14 @@ an interval by prompt is too narrow for other categories.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
-from tiltyard.core.ratings.sandwich import KeyIndex, KeyOf, RowScores, distinct_keys
-from tiltyard.foundation.arrays import Floats, Ints
+from tiltyard.core.ratings.sandwich import KeyOf, RowScores
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: The columns that are tested, where battles have them. A day is that of the battle's time.
 LEVELS = ("category", "day", "source", "language")
@@ -22,8 +22,7 @@ _LEVEL = 0.05
 _PERMUTATION_COUNT = 999
 #: Of more battles than this, only those of every second, fourth … prompt are looked at.
 _MOST_BATTLES = 1 << 17
-#: Prompts of one group are joined at random until prompts × models are at most so many, so that a million prompts cost
-#: what a thousand do; but not to fewer prompts than this.
+#: Prompts of one group are joined at random until prompts × models are at most so many, but not to fewer prompts than this.
 _MOST_SUM_COUNT = 1 << 15
 _LEAST_PROMPTS = 500
 _ROUNDING_TOLERANCE = 1e-9
@@ -41,53 +40,35 @@ def level_key(level: str) -> KeyOf:
     return key
 
 
-def prompts_by_level(table: Table) -> tuple[Keys, Mapping[str, Keys]]:
-    """The prompts, and the group of each at every level whose groups have their prompts to themselves."""
-    chosen = _chosen_prompts(table)
-    prompts = distinct_keys(table, lambda run: None if run.prompt is None else run.prompt[chosen(run.prompt)])
-    index, seen = KeyIndex(prompts), np.zeros(len(prompts), dtype=bool)
-    group_of = {level: np.zeros(len(prompts), dtype=np.uint64) for level in sorted(table.levels)}
-    for run in table.scan() if group_of else ():
-        if run.prompt is None:
-            continue
-        rows = chosen(run.prompt)
-        prompt = index.positions(run.prompt[rows])
-        before = seen[prompt]
-        for level, known in list(group_of.items()):
-            group = run.levels[level][rows] if level in run.levels else np.zeros_like(prompt)
-            known[prompt] = np.where(before, known[prompt], group)
-            if (known[prompt] != group).any():
-                del group_of[level]
-        seen[prompt] = True
-    return prompts, group_of
+def holds_whole_prompts(table: Table, level: str) -> bool:
+    """Whether every prompt is in one group of the level."""
+    sample = _sample(table)
+    return _group_of(np.unique(sample.prompt, return_inverse=True)[1], sample.levels[level]) is not None
 
 
-def _chosen_prompts(table: Table) -> Callable[[Keys], Ints]:
-    """Which battles are looked at, by their prompts: keys are hashes, so that these are prompts at random."""
-    bits = max(table.n_battles // _MOST_BATTLES, 1).bit_length() - 1
-    mask = np.uint64((1 << bits) - 1)
-    return lambda prompt: np.flatnonzero(((prompt & mask) == 0) & (prompt != MISSING_KEY))
-
-
-def departing_levels(table: Table, scores: RowScores) -> dict[str, float]:
+def departing_levels(table: Table, scores: RowScores, *, by_voter: bool) -> dict[str, float]:
     """The levels at which prompts go together, each with its p-value, by Holm's procedure over all that are tested.
 
-    The statistic is the sum over groups and models of squared score sums; prompts are exchanged among groups. Levels
-    with a single group, with as many as prompts, or with prompts in several groups are not tested. The draws have a
-    fixed seed, so that whoever repeats the test finds the same.
+    The statistic is the sum over groups and models of squared score sums; prompts are exchanged among groups. With
+    ``by_voter``, if all prompts of a voter are in one group, they stay together, so that a voter's taste is not taken for
+    that of a day. Levels with a single group, with as many as prompts, or with prompts in several groups are not tested.
+    The draws have a fixed seed, so that whoever repeats the test finds the same.
     """
-    prompts, group_of = prompts_by_level(table)
-    most = max(_MOST_SUM_COUNT // len(table.models), _LEAST_PROMPTS)
-    parts = {}
-    for level, groups in group_of.items():
-        count = len(np.unique(groups[groups != MISSING_KEY]))
-        if 1 < count < np.count_nonzero(groups):
-            parts[level] = _joined(groups, most)
-    sums = _score_sums(table, scores, prompts, [part for part, _ in parts.values()])
-    found = {
-        level: _p_value(sums_of[: len(group)], group)
-        for (level, (_, group)), sums_of in zip(parts.items(), sums, strict=True)
-    }
+    sample, m = _sample(table), len(table.models)
+    prompt = np.unique(sample.prompt, return_inverse=True)[1]
+    units = (
+        [_with_voters(prompt, sample.voter), prompt] if by_voter and sample.voter is not None else [prompt]
+    )
+    residual = np.nan_to_num(scores(sample)[0])
+    found: dict[str, float] = {}
+    for level, keys in sorted(sample.levels.items()):
+        within = ((unit, groups) for unit in units if (groups := _group_of(unit, keys)) is not None)
+        unit, groups = next(within, (prompt, np.empty(0, dtype=np.uint64)))
+        if 1 < len(np.unique(groups[groups != MISSING_KEY])) < np.count_nonzero(groups):
+            part, group = _joined(groups, max(_MOST_SUM_COUNT // m, _LEAST_PROMPTS))
+            at, size = part[unit] * m, (len(group) + 1) * m
+            sums = np.bincount(at + sample.a, residual, size) - np.bincount(at + sample.b, residual, size)
+            found[level] = _p_value(sums.reshape(-1, m)[:-1], group)
     departing: dict[str, float] = {}
     for rank, (level, p) in enumerate(sorted(found.items(), key=lambda item: item[1])):
         if p > _LEVEL / (len(found) - rank):
@@ -96,38 +77,46 @@ def departing_levels(table: Table, scores: RowScores) -> dict[str, float]:
     return departing
 
 
-def _joined(groups: Keys, most: int) -> tuple[Ints, Ints]:
-    """The part of each prompt, and the group of each part: prompts of one group, joined if there are too many.
+def _sample(table: Table) -> CodedBattles:
+    """The battles that are looked at, by their prompts: keys are hashes, so that these are prompts at random."""
+    mask = np.uint64((1 << max(table.n_battles // _MOST_BATTLES, 1).bit_length() - 1) - 1)
 
-    Keys are hashes, so their order is random. Prompts without a group are in the part after the last.
+    def chosen(run: CodedBattles) -> Bools:
+        if run.prompt is None:
+            return np.zeros(len(run), dtype=bool)
+        return np.asarray((run.prompt & mask == MISSING_KEY) & (run.prompt != MISSING_KEY))
+
+    return table.log(chosen)
+
+
+def _group_of(unit: Ints, keys: Keys) -> Keys | None:
+    """The group of each unit; ``None`` if some are in several."""
+    groups = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.uint64)
+    groups[unit] = keys
+    return groups if (groups[unit] == keys).all() else None
+
+
+def _with_voters(prompt: Ints, voter: Keys) -> Ints:
+    """Of each battle, the number of the prompts that some voters, or voters of the same prompts, connect."""
+    named = np.flatnonzero(voter != MISSING_KEY)
+    prompts, number = int(prompt.max(initial=-1)) + 1, np.unique(voter[named], return_inverse=True)[1]
+    nodes = prompts + int(number.max(initial=-1)) + 1
+    graph = coo_array((np.ones(len(named)), (prompt[named], prompts + number)), shape=(nodes, nodes))
+    return np.asarray(connected_components(graph, directed=False)[1][prompt], dtype=np.int64)
+
+
+def _joined(groups: Keys, most: int) -> tuple[Ints, Ints]:
+    """The part of each unit, and the group of each part: units of one group, joined if there are too many.
+
+    Keys are hashes, so their order is random. Units without a group are in the part after the last.
     """
     named = np.flatnonzero(groups)
     order = named[np.argsort(groups[named], kind="stable")]
     _, first, group = np.unique(groups[order], return_index=True, return_inverse=True)
-    size = -(-len(order) // most)
-    opens = (np.arange(len(order)) - first[group]) % size == 0
+    opens = (np.arange(len(order)) - first[group]) % -(-len(order) // most) == 0
     part = np.full(len(groups), int(opens.sum()))
     part[order] = np.cumsum(opens) - 1
     return part, group[opens]
-
-
-def _score_sums(table: Table, scores: RowScores, prompts: Keys, parts: list[Ints]) -> list[Floats]:
-    """The sums of scores by part and model, for each way to divide prompts into parts."""
-    m = len(table.models)
-    sums = [np.zeros((int(part.max(initial=0)) + 1) * m) for part in parts]
-    index, chosen = KeyIndex(prompts), _chosen_prompts(table)
-    for run in table.scan() if parts else ():
-        if run.prompt is None:
-            continue
-        residual, _ = scores(run)
-        rows = chosen(run.prompt)
-        rows = rows[~np.isnan(residual[rows])]
-        prompt, residual = index.positions(run.prompt[rows]), residual[rows]
-        for part, total in zip(parts, sums, strict=True):
-            at = part[prompt] * m
-            total[:] += np.bincount(at + run.a[rows], residual, len(total))
-            total[:] -= np.bincount(at + run.b[rows], residual, len(total))
-    return [total.reshape(-1, m) for total in sums]
 
 
 def _p_value(sums: Floats, group: Ints) -> float:

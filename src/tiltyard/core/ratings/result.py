@@ -154,6 +154,11 @@ class Ratings:
         return columns
 
 
+def speaks_of_these_voters(scope: str) -> bool:
+    """Whether intervals of this scope say nothing of other voters: no order is claimed of them."""
+    return scope.endswith("voters only")
+
+
 def basis_text(
     clusters: str, n_clusters: int, n_voters: int | None, largest_shares: Mapping[str, float]
 ) -> str:

@@ -15,7 +15,7 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, SAMPLE_VOTERS, WARN_DOF, Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths
 from tiltyard.core.ratings.leave_one_out import leave_one_out
-from tiltyard.core.ratings.level_test import departing_levels, level_key, prompts_by_level
+from tiltyard.core.ratings.level_test import departing_levels, holds_whole_prompts, level_key
 from tiltyard.core.ratings.pairs import tie_share
 from tiltyard.core.ratings.result import Interval, Ratings, Uncertainty
 from tiltyard.core.ratings.sandwich import (
@@ -179,10 +179,12 @@ def rating_variance(
     spread = clustered_variance(table, scoring, fitted, clustering, unit, findings)
     if choice in table.levels:
         by_prompt = choose_clusters(table, scoring, "auto", [])
-        if prompt_key in by_prompt.keys and choice not in prompts_by_level(table)[1]:
+        if prompt_key in by_prompt.keys and not holds_whole_prompts(table, choice):
             spread = spread.widened(clustered_variance(table, scoring, fitted, by_prompt, unit, []))
     elif choice == "auto" and prompt_key in clustering.keys and spread.known.any():
-        for name, p in departing_levels(table, fitted.row_scores(scoring)).items():
+        for name, p in departing_levels(
+            table, fitted.row_scores(scoring), by_voter=voter_key in clustering.keys
+        ).items():
             wide = clustered_variance(table, scoring, fitted, clustering.coarser(name), unit, [])
             findings.append(_dependent_prompts(name, p, spread, wide, level))
             spread = spread.widened(wide)

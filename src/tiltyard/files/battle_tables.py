@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tiltyard.core.battles import BattleBatch, GroupTableBuilder, Kind, NameColu
 from tiltyard.core.battles.batch import TAGS
 from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF_TOLERANCE
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, Levels, hash_buffer
+from tiltyard.core.battles.near_duplicates import first_of_same
 from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.battle_source import BattleSource, explain_invalid, open_battles, require_column
@@ -41,6 +43,9 @@ _SEPARATOR = "+"
 _PLAIN = np.array([kind.plain for kind in Kind], dtype=np.uint8)
 _WITH_FLAG = np.array([kind.with_flag for kind in Kind], dtype=np.uint8)
 _CHUNK_BATTLES = 65_536
+#: Columns with the text of the prompt; of more prompts than this, texts are not compared.
+_PROMPT_TEXTS = ("prompt", "instruction", "question")
+_MOST_PROMPT_TEXTS = 50_000
 #: The level of the battles of one day.
 _DAY = "day"
 
@@ -178,6 +183,8 @@ class _Reader:
                 where = _Place(source.path, row)
                 made = self._batch(columns, batch.num_rows, where, keyed)
                 made = replace(made, levels=_levels(columns, levels, keyed))
+                if self._same_prompts and made.prompt is not None:
+                    made = replace(made, prompt=self._joined(made.prompt), named_prompt=made.prompt)
                 yield (
                     made,
                     [_groups(by, columns.get(name or ""), batch.num_rows) for by, name in named.items()],
@@ -187,6 +194,37 @@ class _Reader:
                     progress(batch.num_rows)
         if progress is not None:
             progress(0)
+
+    @cached_property
+    def _same_prompts(self) -> dict[int, int]:
+        """The keys of prompts whose texts nearly repeat another's, and the key of the first of them.
+
+        Only where levels are asked for: whoever chooses prompts wants them as they are named.
+        """
+        texts: dict[int, str] = {}
+        for source in self.sources if self.clusters and self.levels else ():
+            name = next((name for name in _PROMPT_TEXTS if name in source.stored), None)
+            keyed = _Keyed()
+            for batch in (
+                source.batches(["question_id", name]) if name and "question_id" in source.stored else ()
+            ):
+                keys = keyed.keys(batch.column("question_id"))
+                some, rows = np.unique(() if keys is None else keys, return_index=True)
+                for key, row in zip(some.tolist(), rows.tolist(), strict=True):
+                    text = None if key in texts or key == MISSING_KEY else batch.column(name)[row].as_py()
+                    if isinstance(text, str) and text.strip():
+                        texts[key] = text
+                if len(texts) > _MOST_PROMPT_TEXTS:
+                    return {}
+        keys = sorted(texts)
+        same = first_of_same([texts[key] for key in keys]) if keys else []
+        return {key: keys[first] for key, first in zip(keys, same, strict=True) if keys[first] != key}
+
+    def _joined(self, prompt: Keys) -> Keys:
+        keys = np.array(sorted(self._same_prompts), dtype=np.uint64)
+        to = np.array([self._same_prompts[key] for key in keys.tolist()], dtype=np.uint64)
+        at = np.minimum(np.searchsorted(keys, prompt), len(keys) - 1)
+        return np.where(keys[at] == prompt, to[at], prompt)
 
     def _batch(self, columns: Mapping[str, pa.Array], n: int, where: _Place, keyed: _Keyed) -> BattleBatch:
         kind = _flagged(_kinds(columns["winner"], columns.get("label"), where), columns.get("both_bad"))

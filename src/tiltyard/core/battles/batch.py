@@ -63,6 +63,8 @@ class BattleBatch:
     #: One row of style differences per battle.
     covariates: Floats | None = None
     levels: Levels = field(default_factory=dict)
+    #: The prompts as they are named, where some are joined because their texts are nearly the same.
+    named_prompt: Keys | None = None
     #: The columns of `TAGS` that the battles have; an empty name means none.
     tags: Mapping[str, NameColumn] = field(default_factory=dict)
 

@@ -74,6 +74,8 @@ class Table:
     tags: Tags = field(default_factory=dict)
     #: How many battles repeat another: same prompt, voter or judge, models in their places, and result.
     repeats: int = 0
+    #: How many prompts are joined to another, because their texts are nearly the same.
+    joined_prompts: int = 0
     _log: tuple[CodedBattles, ...] | None = field(default=None, repr=False)
     _reread: Callable[[], Iterable[BattleBatch]] | None = field(default=None, repr=False)
     #: What is changed in the battles of a log that is read again at each scan.
@@ -196,6 +198,7 @@ class TableBuilder:
         self._keyed: frozenset[str] = frozenset()
         self._tags: Tags = {}
         self._battle_keys: list[Keys] = []
+        self._joined: list[Keys] = []
 
     def add(self, batch: BattleBatch) -> None:
         index = self._index
@@ -206,6 +209,8 @@ class TableBuilder:
         self._counts.add_rows(run.a, run.b, run.kind, run.weight, run.pref)
         self._keyed |= _keyed(batch)
         self._tags = _united(self._tags, {tag: names.distinct() for tag, names in batch.tags.items()})
+        if batch.named_prompt is not None:
+            self._joined.append(np.unique(batch.named_prompt[batch.named_prompt != batch.prompt]))
         if self._log is not None:
             self._log.append(run)
             if (keys := battle_keys(batch)) is not None:
@@ -219,7 +224,10 @@ class TableBuilder:
         log = None if self._log is None else tuple(_recode(run, codes) for run in self._log)
         counts = self._counts.counts().relabel(codes)
         repeats = count_repeats(self._battle_keys)
-        return Table(tuple(order), counts, self._covariates, self._keyed, self._tags, repeats, log, reread)
+        joined = len(np.unique(np.concatenate(self._joined))) if self._joined else 0
+        return Table(
+            tuple(order), counts, self._covariates, self._keyed, self._tags, repeats, joined, log, reread
+        )
 
 
 class GroupTableBuilder:
@@ -305,7 +313,7 @@ def battle_keys(batch: BattleBatch) -> Keys | None:
     if batch.prompt is None or (batch.voter is None and judge is None):
         return None
     known = np.zeros(len(batch), dtype=bool)
-    key = batch.prompt
+    key = batch.prompt if batch.named_prompt is None else batch.named_prompt
     for names in (batch.model_a, batch.model_b, batch.tags.get("dimension")):
         if names is not None:
             key = mix_bits(key) ^ _name_keys(names)

@@ -86,6 +86,12 @@ _BATTLES: Mapping[str, Template] = {
         ),
         _("If battles were logged or joined twice, remove the copies: they make intervals too narrow."),
     ),
+    "same-prompts": Template(
+        _(
+            "The texts of {prompts:,} prompts nearly repeat another's; each counts as the same prompt as that one."
+        ),
+        _("If they differ in what matters, keep them apart with --cluster prompt."),
+    ),
     "several-baselines": Template(
         _("{count} models are the baseline of some battles: {models}. No win rate against one is given."),
         _("Rate them separately with --by category, or choose one with --baseline."),

@@ -98,10 +98,11 @@ def test_votes_on_joined_prompts_are_no_repeats():
 
 
 @pytest.mark.slow
-def test_intervals_hold_for_intents_like_these():
+@pytest.mark.parametrize("prompts", [120, 3000])
+def test_intervals_hold_for_intents_like_these(prompts):
     held, apart_held, false, apart_false, worlds = [], [], 0, 0, 300
     for seed in range(worlds):
-        sources = open_data(battles(seed), ReadOptions())
+        sources = open_data(battles(seed, prompts=prompts), ReadOptions())
         one, other = count_table(sources, levels=["day"]), count_table(sources)
         result, apart = BradleyTerry()(one), BradleyTerry()(other)
         for found, into in ((result, held), (apart, apart_held)):
@@ -109,7 +110,7 @@ def test_intervals_hold_for_intents_like_these():
         false += rank_models(result).above.any()
         apart_false += rank_models(apart).above.any()
     print(
-        f"40 intents, 120 prompts: held {np.mean(held):.1%}, false {false / worlds:.1%}; "
+        f"40 intents, {prompts} prompts: held {np.mean(held):.1%}, false {false / worlds:.1%}; "
         f"apart {np.mean(apart_held):.1%}, {apart_false / worlds:.1%}"
     )
     assert np.mean(held) >= 0.93

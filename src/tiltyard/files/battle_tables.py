@@ -43,8 +43,9 @@ _SEPARATOR = "+"
 _PLAIN = np.array([kind.plain for kind in Kind], dtype=np.uint8)
 _WITH_FLAG = np.array([kind.with_flag for kind in Kind], dtype=np.uint8)
 _CHUNK_BATTLES = 65_536
-#: Columns with the text of the prompt; of more prompts than this, texts are not compared.
+#: Columns with the text of the prompt, of which this much is compared; of more prompts than these, nothing is.
 _PROMPT_TEXTS = ("prompt", "instruction", "question")
+_TEXT_CHARACTERS = 2000
 _MOST_PROMPT_TEXTS = 50_000
 #: The level of the battles of one day.
 _DAY = "day"
@@ -183,8 +184,11 @@ class _Reader:
                 where = _Place(source.path, row)
                 made = self._batch(columns, batch.num_rows, where, keyed)
                 made = replace(made, levels=_levels(columns, levels, keyed))
-                if self._same_prompts and made.prompt is not None:
-                    made = replace(made, prompt=self._joined(made.prompt), named_prompt=made.prompt)
+                known, same = self._same_prompts
+                if len(known) and made.prompt is not None:
+                    at = np.minimum(np.searchsorted(known, made.prompt), len(known) - 1)
+                    joined = np.where(known[at] == made.prompt, same[at], made.prompt)
+                    made = replace(made, prompt=joined, named_prompt=made.prompt)
                 yield (
                     made,
                     [_groups(by, columns.get(name or ""), batch.num_rows) for by, name in named.items()],
@@ -196,35 +200,27 @@ class _Reader:
             progress(0)
 
     @cached_property
-    def _same_prompts(self) -> dict[int, int]:
-        """The keys of prompts whose texts nearly repeat another's, and the key of the first of them.
+    def _same_prompts(self) -> tuple[Keys, Keys]:
+        """The keys of prompts whose texts nearly repeat another's, and the key of the first of each.
 
         Only where levels are asked for: whoever chooses prompts wants them as they are named.
         """
         texts: dict[int, str] = {}
         for source in self.sources if self.clusters and self.levels else ():
-            name = next((name for name in _PROMPT_TEXTS if name in source.stored), None)
-            keyed = _Keyed()
-            for batch in (
-                source.batches(["question_id", name]) if name and "question_id" in source.stored else ()
-            ):
+            column = next((name for name in _PROMPT_TEXTS if name in source.stored), "")
+            wanted, keyed = ["question_id", column], _Keyed()
+            for batch in source.batches(wanted) if {*wanted} <= {*source.stored} else ():
                 keys = keyed.keys(batch.column("question_id"))
-                some, rows = np.unique(() if keys is None else keys, return_index=True)
-                for key, row in zip(some.tolist(), rows.tolist(), strict=True):
-                    text = None if key in texts or key == MISSING_KEY else batch.column(name)[row].as_py()
-                    if isinstance(text, str) and text.strip():
-                        texts[key] = text
+                known, rows = np.unique([] if keys is None else keys, return_index=True)
+                for key, row in zip(known.tolist(), rows.tolist(), strict=True):
+                    if key not in texts and str(text := batch.column(column)[row].as_py() or "").strip():
+                        texts[key] = str(text)[:_TEXT_CHARACTERS]
                 if len(texts) > _MOST_PROMPT_TEXTS:
-                    return {}
-        keys = sorted(texts)
-        same = first_of_same([texts[key] for key in keys]) if keys else []
-        return {key: keys[first] for key, first in zip(keys, same, strict=True) if keys[first] != key}
-
-    def _joined(self, prompt: Keys) -> Keys:
-        keys = np.array(sorted(self._same_prompts), dtype=np.uint64)
-        to = np.array([self._same_prompts[key] for key in keys.tolist()], dtype=np.uint64)
-        at = np.minimum(np.searchsorted(keys, prompt), len(keys) - 1)
-        return np.where(keys[at] == prompt, to[at], prompt)
+                    return known[:0], known[:0]
+        texts.pop(int(MISSING_KEY), None)
+        keys = np.array(sorted(texts), dtype=np.uint64)
+        same = keys[first_of_same([texts[key] for key in keys.tolist()])]
+        return keys[same != keys], same[same != keys]
 
     def _batch(self, columns: Mapping[str, pa.Array], n: int, where: _Place, keyed: _Keyed) -> BattleBatch:
         kind = _flagged(_kinds(columns["winner"], columns.get("label"), where), columns.get("both_bad"))

@@ -84,18 +84,10 @@ class RateSettings:
         return wanted and (getattr(self.method, "interval", "none") != "none" or bool(self.n_bootstraps))
 
     @property
-    def cluster(self) -> str | None:
-        """The column that is chosen in place of prompts."""
-        chosen = getattr(self.method, "clusters", "auto")
-        return None if chosen in ("auto", "prompt", "battle") else chosen
-
-    @property
     def levels(self) -> tuple[str, ...]:
         """The columns that may be coarser clusters: the chosen one, or those in which a test looks for them."""
-        if self.cluster is not None:
-            return (self.cluster,)
-        tested = isinstance(self.method, BradleyTerry) and self.method.clusters == "auto" and self.clusters
-        return LEVELS if tested else ()
+        chosen = self.method.clusters if isinstance(self.method, BradleyTerry) and self.clusters else "prompt"
+        return LEVELS if chosen == "auto" else () if chosen in ("prompt", "battle") else (chosen,)
 
     @property
     def names_matter(self) -> bool:
@@ -208,12 +200,11 @@ def chosen_battles(sources: Sequence[BattleSource], settings: RateSettings) -> l
     for column in settings.groupings:
         _refuse_joined_columns(sources, column)
         require_column(sources, column, option_name("by", column))
-    kept = list(settings.groupings)
-    if settings.cluster is not None:
-        kept.append(settings.cluster)
-        if not any(level_column(source, settings.cluster) for source in sources):
-            require_column(sources, settings.cluster, option_name("cluster", settings.cluster))
-    return [source.choosing(condition, kept) for source in sources]
+    chosen = () if settings.levels is LEVELS else settings.levels
+    for column in chosen:
+        if not any(level_column(source, column) for source in sources):
+            require_column(sources, column, option_name("cluster", column))
+    return [source.choosing(condition, (*settings.groupings, *chosen)) for source in sources]
 
 
 def _refuse_joined_columns(sources: Sequence[BattleSource], name: str) -> None:

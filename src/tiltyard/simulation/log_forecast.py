@@ -8,7 +8,7 @@ forecast. `backtest` makes a forecast from the first third of a log, and looks w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,10 +127,7 @@ def backtest(table: Table, *, futures: int = FUTURE_COUNT, seed: int = 0) -> Bac
     """A forecast from the first third of the log, and what followed; ``None`` if a third is too short."""
     log = table.log()
     made_at = int(len(log) * _BACKTEST_SHARE)
-    rows = slice(0, made_at)
-    columns: Sequence[str] = ("prompt", "voter", "weight", "pref")
-    kept = {name: None if getattr(log, name) is None else getattr(log, name)[rows] for name in columns}
-    first = Table.from_codes(table.models, CodedBattles(log.a[rows], log.b[rows], log.kind[rows], **kept))
+    first = Table.from_codes(table.models, log.take(np.arange(made_at)))
     if (~np.isnan(Scoring().of(first.log()))).sum() < MIN_LOG_BATTLES:
         return None
     found = forecast_log(first, len(log), futures=futures, seed=seed)

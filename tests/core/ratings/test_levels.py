@@ -9,7 +9,7 @@ from support.sizes import sized
 from support.worlds import drawn, mirrored, relabelled, table
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.battles.cluster_keys import mix_bits
-from tiltyard.core.ratings import BradleyTerry, Elo
+from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.level_test import departing_levels, holds_whole_prompts
@@ -204,8 +204,6 @@ def test_bootstrap_intervals_are_widened_too():
 def test_a_level_that_no_battle_has_is_refused():
     with pytest.raises(BadOption):
         BradleyTerry(clusters="team")(table(drawn(M, 300, 1, prompts=30)))
-    with pytest.raises(BadOption):
-        Elo(clusters="category")
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from scipy.sparse.csgraph import connected_components
 from tiltyard.core.battles.cluster_keys import hash_texts, mix_bits
 
 _WORD = re.compile(r"\w+")
-_TEXT_CHARACTERS = 2000
 #: Texts are nearly the same if they share this part of all their pairs of words.
 _SHARED_PART = 0.4
 #: Bands × rows of hashes: of texts at that part 99 % have a band in common, and are then compared by all hashes.
@@ -25,7 +24,7 @@ _COMMON_TEXT_COUNT, _COMMON_SHARE = 5, 0.1
 
 def first_of_same(texts: Sequence[str]) -> npt.NDArray[np.int64]:
     """For each text the place of the first that is nearly the same, which may be its own."""
-    words = [_WORD.findall(text[:_TEXT_CHARACTERS].lower()) for text in texts]
+    words = [_WORD.findall(text.lower()) for text in texts]
     owner = np.repeat(np.arange(len(texts)), [len(some) for some in words])
     word = hash_texts([one for some in words for one in some])
     paired = np.flatnonzero(owner[1:] == owner[:-1])

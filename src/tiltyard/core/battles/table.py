@@ -43,7 +43,7 @@ class CodedBattles:
 
     def take(self, rows: npt.NDArray[Any]) -> CodedBattles:
         """The given rows (indices or a mask)."""
-        columns = {
+        columns: dict[str, Any] = {
             name: None if (column := getattr(self, name)) is None else column[rows] for name in _COLUMNS
         }
         return CodedBattles(**columns, levels={level: keys[rows] for level, keys in self.levels.items()})

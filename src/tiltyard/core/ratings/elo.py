@@ -82,8 +82,6 @@ class Elo:
             require_at_least(name, getattr(self, name), least)
         if self.interval not in ("bootstrap", "none"):
             raise BadOption(f"interval is {self.interval!r}; expected bootstrap or none")
-        if self.clusters not in ("auto", "prompt", "battle"):
-            raise BadOption(f"clusters is {self.clusters!r}; expected auto, prompt or battle")
         self._scoring()
 
     @property

@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
+from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.sandwich import KeyOf, RowScores
 from tiltyard.foundation.arrays import Bools, Floats, Ints
 
@@ -43,6 +44,8 @@ def level_key(level: str) -> KeyOf:
 def holds_whole_prompts(table: Table, level: str) -> bool:
     """Whether every prompt is in one group of the level."""
     sample = _sample(table)
+    if sample.prompt is None:
+        return True
     return _group_of(np.unique(sample.prompt, return_inverse=True)[1], sample.levels[level]) is not None
 
 
@@ -55,10 +58,12 @@ def departing_levels(table: Table, scores: RowScores, *, by_voter: bool) -> dict
     The draws have a fixed seed, so that whoever repeats the test finds the same.
     """
     sample, m = _sample(table), len(table.models)
+    if sample.prompt is None:
+        return {}
     prompt = np.unique(sample.prompt, return_inverse=True)[1]
-    units = (
-        [_with_voters(prompt, sample.voter), prompt] if by_voter and sample.voter is not None else [prompt]
-    )
+    units = [prompt]
+    if by_voter and sample.voter is not None:
+        units.insert(0, _with_voters(prompt, sample.voter))
     residual = np.nan_to_num(scores(sample)[0])
     found: dict[str, float] = {}
     for level, keys in sorted(sample.levels.items()):
@@ -67,7 +72,7 @@ def departing_levels(table: Table, scores: RowScores, *, by_voter: bool) -> dict
         if 1 < len(np.unique(groups[groups != MISSING_KEY])) < np.count_nonzero(groups):
             part, group = _joined(groups, max(_MOST_SUM_COUNT // m, _LEAST_PROMPTS))
             at, size = part[unit] * m, (len(group) + 1) * m
-            sums = np.bincount(at + sample.a, residual, size) - np.bincount(at + sample.b, residual, size)
+            sums = sum_by_index(at + sample.a, residual, size) - sum_by_index(at + sample.b, residual, size)
             found[level] = _p_value(sums.reshape(-1, m)[:-1], group)
     departing: dict[str, float] = {}
     for rank, (level, p) in enumerate(sorted(found.items(), key=lambda item: item[1])):

@@ -101,11 +101,6 @@ class VarianceEstimate:
         """Which ratings have an interval: their variance is positive, and enough clusters decide it."""
         return self.varies & (self.uncertainty.dof >= MIN_DOF)
 
-    def half_widths(self, level: float) -> Floats:
-        """Half of the width of each rating's interval; NaN where there is none."""
-        variance = np.where(self.known, self.uncertainty.ratings(), np.nan)
-        return critical_value(level, self.uncertainty.dof) * np.sqrt(variance)
-
     def widened(self, other: VarianceEstimate) -> VarianceEstimate:
         """The same with the larger variance of both for each contrast, and the fewer degrees of freedom."""
         own, others = self.uncertainty, other.uncertainty
@@ -150,10 +145,15 @@ def these_prompts_interval(ratings: Ratings) -> tuple[Floats, Floats] | None:
     interval, uncertainty = ratings.interval, ratings.these_prompts
     if interval is None or uncertainty is None or interval.clusters in ("battle", "voter"):
         return None
+    half = _half_widths(uncertainty, interval.level)
+    return ratings.rating - half, ratings.rating + half
+
+
+def _half_widths(uncertainty: Uncertainty, level: float) -> Floats:
+    """Half of the width of each rating's interval; NaN where there is none."""
     variance = uncertainty.ratings()
     known = (variance > ZERO_VARIANCE_TOLERANCE) & (uncertainty.dof >= MIN_DOF)
-    half = np.where(known, critical_value(interval.level, uncertainty.dof) * np.sqrt(variance), np.nan)
-    return ratings.rating - half, ratings.rating + half
+    return np.where(known, critical_value(level, uncertainty.dof) * np.sqrt(variance), np.nan)
 
 
 def rating_variance(
@@ -196,11 +196,12 @@ def _dependent_prompts(
     name: str, p: float, spread: VarianceEstimate, wide: VarianceEstimate, level: float
 ) -> Finding:
     """Prompts of one group go together: a typical interval both ways, if the groups are enough for one."""
+    by_prompt, by_group = (_half_widths(one.uncertainty, level) for one in (spread, wide))
     values: dict[str, object] = {"level": name, "levels": plural(name), "groups": wide.n_clusters, "p": p}
-    values["by_prompt"] = float(np.nanmedian(spread.half_widths(level)))
-    if not wide.known.any():
+    values["by_prompt"] = float(np.nanmedian(by_prompt))
+    if np.isnan(by_group).all():
         return Finding("dependent-prompts", {"case": "few", **values})
-    return Finding("dependent-prompts", {**values, "by_group": float(np.nanmedian(wide.half_widths(level)))})
+    return Finding("dependent-prompts", {**values, "by_group": float(np.nanmedian(by_group))})
 
 
 def clustered_variance(

@@ -14,6 +14,7 @@ from support.judged_runs import anchored_run, made_run
 from support.judged_runs import document as tournament_document
 from support.judged_runs import written as written_tournament
 from tiltyard.errors import BadOption
+from tiltyard.files import open_battles, read_battles
 from tiltyard.runs.run_verification import verify_run
 
 MODELS = ("ash", "birch", "cedar", "dill")
@@ -52,6 +53,21 @@ def file(battles, tmp_path):
         writer.writeheader()
         writer.writerows(battles)
     return path
+
+
+def test_times_in_csv_are_those_of_single_rows(tmp_path):
+    spelled = [
+        "2026-01-01",
+        "2026-01-01 23:30",
+        "2026-01-01T23:30:00-02:00",
+        "2026-01-01T10:00:00.123456Z",
+        "",
+    ]
+    for times in [*([text] for text in spelled), spelled[:2], spelled[2:4], spelled]:
+        file = tmp_path / "times.csv"
+        file.write_text("model_a,model_b,winner,time\n" + "".join(f"a,b,tie,{text}\n" for text in times))
+        read = pa.Table.from_batches(open_battles(file).batches(["time"]))["time"].to_pylist()
+        assert read == [battle.time for battle in read_battles(file)]
 
 
 def found(board):

@@ -134,7 +134,7 @@ class CsvReader(RowReader):
         headers = {**free, **{name: places[header] for name, header in self.mapped.items()}}
         if "winner" not in headers and "outcome" in headers:
             headers["winner"] = headers["outcome"]
-        plain = all(name in headers and name not in ("time", "position") for name in columns)
+        plain = all(name in headers and name != "position" for name in columns)
         return {name: headers[name] for name in columns} if plain and columns else None
 
     def _column_batches(self, columns: Sequence[str], headers: Mapping[str, str]) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from tiltyard.foundation.option_names import option_name
 
 #: Appended if a preference contradicts the winner: JudgeArena's early files look like native ones.
 _OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with "
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,9 @@ def _column(name: str, chunk: Sequence[tuple[str, Battle]]) -> pa.Array:
     if name in CANONICAL:
         values = [getattr(battle, name) for _, battle in chunk]
         kind = TYPES[name]
+        if name == "time":
+            # Of datetimes Arrow would load pandas to make an array.
+            values = [None if moment is None else (moment - _EPOCH) // _MICROSECOND for moment in values]
     else:
         values = [battle.extra.get(name) for _, battle in chunk]
         kind = pa.float64() if name in STYLE else None

@@ -298,7 +298,7 @@ def choose_clusters(table: Table, scoring: Scoring, choice: str, findings: list[
     """
     if choice not in ("auto", "prompt", "battle", *table.levels):
         raise BadOption(
-            f"clusters is {choice!r}, which no battle has; expected auto, prompt, battle or a column"
+            f"clusters is {choice!r}; expected auto, prompt or battle, or a column that battles have"
         )
     voters = _count_named(table, scoring, "voter", SAMPLE_VOTERS)
     alone = Clustering("battle", _THESE_ONLY if voters else _THESE_PROMPTS_ONLY)

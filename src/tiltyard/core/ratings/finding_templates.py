@@ -31,6 +31,17 @@ _LANES = _(
 
 #: About the battles, and what can be compared.
 _BATTLES: Mapping[str, Template] = {
+    "adaptive-pairs": Template(
+        _(
+            "Pairs follow running ratings: models that had just won met others that had. Luck is then hardly corrected by "
+            "later battles, and the intervals are too narrow: in simulated logs, 95% intervals held in only 76% of cases "
+            "where only neighbours met."
+        ),
+        _(
+            "Rely on differences that are far larger than their intervals, or rate only battles whose pairs were drawn "
+            "regardless of ratings (--where), if the log says which."
+        ),
+    ),
     "disconnected": Template(
         _(
             "The battles fall into {sets} sets of models that never met each other; ratings are comparable only "

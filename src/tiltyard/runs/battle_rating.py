@@ -23,7 +23,7 @@ from tiltyard.core.board.win_rates import (
     find_baseline,
 )
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Ratings
-from tiltyard.core.ratings.adaptive_pairing import pairing_findings
+from tiltyard.core.ratings.adaptive_pairs import pairing_findings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
 from tiltyard.core.ratings.result import RatingExtras

@@ -286,6 +286,6 @@ def test_a_new_model_is_placed_whatever_the_sharpness_of_the_judge(place, own, s
         held.append(placed.low <= 1500.0 + own * UNIT <= placed.high)
         widths.append((placed.high - placed.low) / 2.0)
     print(
-        f"{place} model, slope {slope}, {between} between: held {np.mean(held):.1%}, ±{np.median(widths):.0f}"
+        f"{place} model, slope {slope}, {between} between: held {np.mean(held):.1%}, ±{np.nanmedian(widths):.0f}"
     )
     assert np.mean(held) >= 0.93 - 2.0 * np.sqrt(0.05 * 0.95 / worlds)

@@ -48,7 +48,7 @@ from tiltyard.foundation.arrays import Bools, Floats, Ints
 #: Equally likely values of the variance; odd, so that one of them is the median.
 _VALUE_COUNT = 99
 #: From the level of one variance's slope to that of the next: the golden ratio spreads them evenly over all variances.
-_LEVEL_STEP = 0.618034
+_GOLDEN_RATIO = 0.618034
 #: A judge is taken to be between a third of and four times as sharp as people.
 SLOPE_LIMITS = (1.0 / 3.0, 4.0)
 #: A slope whose interval spans more than this factor is told to be unknown.
@@ -68,7 +68,7 @@ MIN_REPEATED_BATTLES = 20
 _STEP_LIMIT = 100
 _STEP_TOLERANCE = 1e-9
 _LARGEST_STEP_LOGITS = 2.0
-_LARGEST_STEP_SLOPE = 0.5
+_LARGEST_STEP_RATIO = 0.5
 #: A prompt with nearly all of the information is left out as if it had this share of it.
 _LARGEST_SHARE = 0.9
 
@@ -232,7 +232,7 @@ def _fit_judge(battles: JudgedBattles, known: _HumanPart | None) -> _JudgeFit | 
         if max(abs(step), abs(slope_step)) < _STEP_TOLERANCE:
             break
         height += float(np.clip(step, -_LARGEST_STEP_LOGITS, _LARGEST_STEP_LOGITS))
-        slope += float(np.clip(slope_step, -_LARGEST_STEP_SLOPE, _LARGEST_STEP_SLOPE))
+        slope += float(np.clip(slope_step, -_LARGEST_STEP_RATIO, _LARGEST_STEP_RATIO))
     mean = float(weights @ position)
     variance, dof = _prompt_variance(battles, linear, inverse @ weights, battles.side)
     slopes = np.ones(1)
@@ -273,7 +273,7 @@ def _limited_slopes(slope: float, errors: Floats, dof: float) -> Floats | None:
     )
     if np.mean(low) > 0.975:
         return None
-    levels = (0.5 + _LEVEL_STEP * np.arange(len(errors))) % 1.0
+    levels = (0.5 + _GOLDEN_RATIO * np.arange(len(errors))) % 1.0
     drawn = low + np.maximum(high - low, _SMALLEST_TOLERANCE) * levels
     return np.asarray(np.clip(slope + errors * stdtrit(dof, drawn), *SLOPE_LIMITS))
 

@@ -21,12 +21,12 @@ from tiltyard.foundation.arrays import Floats, Ints
 #: So many battles from the start of the log are looked at.
 _BATTLE_COUNT = 20_000
 #: A later opponent is that of so many of the model's own battles later.
-_LAGS = (8, 16, 32)
+_LAG_BATTLES = (8, 16, 32)
 #: What one battle moves a running rating at most, in logits: 24 points.
 _STEP_LOGITS = 0.138
 #: Consecutive parts of the log whose means are compared, and the least number of comparisons.
 _PART_COUNT = 20
-_LEAST_COMPARISONS = 200
+_COMPARISON_COUNT = 200
 #: Student's t from which on pairs follow ratings: even logs are above it in fewer than one of two hundred.
 _T_LIMIT = 3.0
 
@@ -54,11 +54,11 @@ def pairing_statistic(table: Table, scoring: Scoring) -> float:
     def gap(own: Ints, other: Ints) -> Floats:
         """Between a model and others, before its battles."""
         theirs = gained[np.searchsorted(key, other * n + time[own])] - before[other]
-        return np.abs(gained[own] - before[model[own]] - theirs)
+        return np.asarray(np.abs(gained[own] - before[model[own]] - theirs))
 
-    later = [(np.flatnonzero(model[:-lag] == model[lag:]), lag) for lag in _LAGS]
+    later = [(np.flatnonzero(model[:-lag] == model[lag:]), lag) for lag in _LAG_BATTLES]
     own = np.concatenate([places for places, _ in later])
-    if len(own) < _LEAST_COMPARISONS:
+    if len(own) < _COMPARISON_COUNT:
         return 0.0
     closer = gap(own, np.concatenate([opponent[places + lag] for places, lag in later])) - gap(
         own, opponent[own]

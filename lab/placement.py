@@ -69,7 +69,10 @@ def _hostile(plain: PlacementSettings) -> dict[str, PlacementSettings]:
             plain, world=replace(FIRST, ties=0.25), judge=SimulatedJudge(ties=0.0)
         ),
         "the judge has effects of its own, 0.5": replace(plain, judge=SimulatedJudge(effect_sd=0.5)),
-        "differences 1.5 times people's": replace(plain, judge=SimulatedJudge(decisiveness=1.5)),
+        **{
+            f"differences {slope:g} times people's": replace(plain, judge=SimulatedJudge(decisiveness=slope))
+            for slope in (0.5, 1.8)
+        },
         "500 human votes": replace(plain, votes=500),
         "4 opponents: judge only": replace(plain, opponents=4),
         "the placed model is favoured by 0.5": replace(plain, judge=SimulatedJudge(favour=0.5)),
@@ -80,7 +83,7 @@ _WORLDS = """15 models with strengths of a standard deviation of 200 points, 100
 of 0.3 logits, about 5,000 human votes. Each model in turn is left out of the human votes and placed by 300 battles that a \
 judge decides; the judge's bias by model is normal, its standard deviation (*bias SD*) is in logits (a logit is 174 \
 points). *Covered* is the share of differences between the placed model and the others whose 95 % interval holds the \
-truth by people, in brackets its standard error over worlds, and *no interval* the share that has none; *half-width* is the median of those intervals and *error* \
+truth by people, in brackets its standard error over worlds, *best* and *worst* the same where the placed model is the best or worst of all, and *no interval* the share that has none; *half-width* is the median of those intervals and *error* \
 the root mean square of the differences, in points; *bias* is the estimated standard deviation of the bias (the median, in \
 points); *range wrong* is the share of placements whose true place is outside the range of places, and *places* the \
 mean number of places in it, of 15. *Pooled*: human and judged battles rated as if of one kind."""
@@ -94,8 +97,8 @@ def placement_page(cells: Sequence[PlacementCell], command: str) -> str:
             "",
             f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `{command}`. {_WORLDS}",
             "",
-            "| world | worlds | bias SD | covered | no interval | half-width | error | bias | range wrong | places | pooled: covered | half-width |",
-            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+            "| world | worlds | bias SD | covered | best | worst | no interval | half-width | error | bias | range wrong | places | pooled: covered | half-width |",
+            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
             *map(_line, cells),
             "",
         ]
@@ -106,7 +109,7 @@ def _line(cell: PlacementCell) -> str:
     results = cell.results
 
     def mean(values: Iterable[float | None], form: str) -> str:
-        known = [value for value in values if value is not None]
+        known = [value for value in values if value is not None and value == value]
         return format(summarise(known).mean, form) if len(known) > 1 else "–"
 
     covered = summarise([one.covered for one in results])
@@ -115,6 +118,8 @@ def _line(cell: PlacementCell) -> str:
         str(len(results)),
         f"{cell.settings.judge.bias_sd:g}",
         f"{covered.mean:.3f} ({covered.error:.3f})",
+        mean((one.best_covered for one in results), ".3f"),
+        mean((one.worst_covered for one in results), ".3f"),
         mean((one.refused for one in results), ".2f"),
         mean((one.half_width for one in results), ".0f"),
         mean((one.error for one in results), ".0f"),

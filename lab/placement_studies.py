@@ -66,6 +66,9 @@ class PlacementResult:
     refused: float
     #: The same if the judge's battles are pooled with people's, as in version 0.1.
     pooled_covered: float
+    #: The share covered of the best and of the worst model's differences, each placed as the new one.
+    best_covered: float
+    worst_covered: float
     #: Median half-width of a difference, and of the pooled one, and root mean square error, in points.
     half_width: float
     pooled_half_width: float
@@ -87,6 +90,7 @@ class _Placed:
     found: JudgePlacement
     wrong: Floats
     half: Floats
+    inside: npt.NDArray[np.bool_]
     pooled_wrong: Floats
     pooled_half: Floats
     true_rank: int
@@ -136,7 +140,8 @@ def _place(
     return _Placed(
         found,
         found.difference[others] - gap,
-        found.half_width[others],
+        (found.difference_high[others] - found.difference_low[others]) / 2.0,
+        (found.difference_low[others] <= gap) & (gap <= found.difference_high[others]),
         pooled.rating[new] - pooled.rating[others] - gap,
         _pooled_half(pooled, new)[others],
         1 + int((truth[others] > truth[new]).sum()),
@@ -185,7 +190,9 @@ def _summarised(made: list[_Placed], models: int) -> PlacementResult:
         if one.found.rank_low is not None and one.found.rank_high is not None
     ]
     return PlacementResult(
-        covered=_share_inside([(one.wrong, one.half) for one in made]),
+        covered=_covered(made),
+        best_covered=_covered([one for one in made if one.true_rank == 1]),
+        worst_covered=_covered([one for one in made if one.true_rank == models]),
         pooled_covered=_share_inside([(one.pooled_wrong, one.pooled_half) for one in made]),
         refused=float(np.mean([np.isnan(one.half).mean() for one in made])),
         half_width=float(np.nanmedian([one.half for one in made])),
@@ -201,6 +208,12 @@ def _summarised(made: list[_Placed], models: int) -> PlacementResult:
     )
 
 
+def _covered(made: list[_Placed]) -> float:
+    """Of the differences that have an interval; NaN if none has."""
+    given = [one.inside[~np.isnan(one.half)] for one in made]
+    return float(np.concatenate(given).mean()) if given else float("nan")
+
+
 def _share_inside(errors: list[tuple[Floats, Floats]]) -> float:
     wrong, half = (np.concatenate(parts) for parts in zip(*errors, strict=True))
     given = ~np.isnan(half)
@@ -209,7 +222,7 @@ def _share_inside(errors: list[tuple[Floats, Floats]]) -> float:
 
 PLACEMENT: Study[PlacementSettings, PlacementResult] = Study(
     "placement",
-    1,
+    2,
     study_placement,
     PlacementResult,
     depends=(

@@ -34,6 +34,18 @@ def test_a_cell_is_a_rating_with_its_range_of_ranks():
     assert cells["b"][1] == ("n", "", "–"), "b is not in the second group"
 
 
+def test_a_range_that_holds_over_all_groups_is_marked():
+    weak = "a>b*24 b>a*7"
+    alone = rows_of(matrix_html([group("one", weak)], "category"))
+    assert [text.endswith("*</small>") for model in "ab" for *_, text in alone[model]] == [True, True]
+    groups = [group("one", weak), *(group(str(k), "a>b*10 b>a*10") for k in range(12))]
+    among = rows_of(html := matrix_html(groups, "category"))
+    assert among["a"][0][2].endswith("<small>1</small>"), "within its group it still is first"
+    assert "*</small>" not in html
+    sure = matrix_html([group("one", "a>b*90 b>a*7"), *groups[1:]], "category")
+    assert sure.count("*</small>") == 2
+
+
 def test_rows_are_in_the_order_of_their_means():
     groups = [group("one", "a>b*6 b>a*3 c>b*5 b>c*4"), group("two", "b>a*8 a>b c>b*5 b>c*4")]
     ratings = {}

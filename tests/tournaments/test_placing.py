@@ -153,7 +153,7 @@ def test_with_enough_opponents_the_judges_bias_is_part_of_the_interval(grove):
     assert found["upper_bias_sd"] >= found["bias_sd"] >= 0.0
     assert (found["n_opponents"], found["n_battles"], group["n_battles"]) == (6, 40, 220)
     assert {one["model"] for one in found["differences"]} == set(SIX)
-    assert all(one["half_width"] > 0.0 for one in found["differences"])
+    assert all(one["low"] < one["difference"] < one["high"] for one in found["differences"])
     assert "new ranks between" in " ".join(ran.out.split())
     page = (grove.folder / "out" / "report.html").read_text()
     assert "bias added)</small>" in page

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+
 from tiltyard.core.board import Board, RatedGroup, Row, pair_rows
+from tiltyard.core.ratings.ranks import claims_over_all
 from tiltyard.report.board_charts import HEATMAP_MODELS, chart_specs, charts_available
 from tiltyard.report.board_formats import (
     baseline_html,
@@ -313,6 +316,7 @@ def matrix_html(groups: Sequence[RatedGroup], by: str) -> str:
         for row in rated.board.rows:
             cells.setdefault(row.model, {})[index] = row
     counts = [sum(row.group == 0 for row in rated.board.rows) for rated in groups]
+    proven = _proven_over_all(groups)
     heads = "".join(
         f'<th scope="col" class="n"><a href="#{section_mark(index)}">{text_html(rated.name or "")}</a> '
         f"<small>{rated.board.n_battles:,}</small></th>"
@@ -326,7 +330,10 @@ def matrix_html(groups: Sequence[RatedGroup], by: str) -> str:
 
     body = "".join(
         f'<tr><th scope="row">{text_html(model)}</th>'
-        + "".join(_cell(cells[model].get(index), counts[index], rated) for index, rated in enumerate(groups))
+        + "".join(
+            _cell(cells[model].get(index), counts[index], rated, (index, model) in proven)
+            for index, rated in enumerate(groups)
+        )
         + "</tr>\n"
         for model in sorted(cells, key=key)
     )
@@ -338,7 +345,18 @@ def matrix_html(groups: Sequence[RatedGroup], by: str) -> str:
     )
 
 
-def _cell(row: Row | None, count: int, rated: RatedGroup) -> str:
+def _proven_over_all(groups: Sequence[RatedGroup]) -> set[tuple[int, str]]:
+    """Group and model of each range of ranks whose claims hold together with those of all groups, if it claims any."""
+    ranked = {index: one.ranks for index, one in enumerate(groups) if one.ranks is not None}
+    found = set()
+    for (index, ranks), kept in zip(ranked.items(), claims_over_all(list(ranked.values())), strict=True):
+        claims, lost = ranks.above | ranks.above.T, ranks.above & ~kept
+        proven = claims.any(axis=0) & ~(lost | lost.T).any(axis=0)
+        found |= {(index, groups[index].ratings.models[k]) for k in np.flatnonzero(proven)}
+    return found
+
+
+def _cell(row: Row | None, count: int, rated: RatedGroup, proven: bool) -> str:
     if row is None or row.rating is None:
         return '<td class="n">–</td>'
     parts = []
@@ -346,7 +364,7 @@ def _cell(row: Row | None, count: int, rated: RatedGroup) -> str:
     if level is not None and (interval := interval_text(row)):
         parts.append(f"{100 * level:g}% interval {interval}")
     parts.append(f"{row.battles:,} battles")
-    ranks = rank_range(row.rank_low, row.rank_high) or str(row.rank)
+    ranks = (rank_range(row.rank_low, row.rank_high) or str(row.rank)) + ("*" if proven else "")
     shade = "" if row.group else f" q{_shade(row, count)}"
     apart = "†" if row.group else ""
     return f'<td class="n{shade}" title="{", ".join(parts)}">{rating_text(row.rating)}{apart} <small>{ranks}</small></td>'
@@ -373,6 +391,10 @@ def _explanation(groups: Sequence[RatedGroup], by: str) -> str:
     if any(row.group for rated in groups for row in rated.board.rows):
         sentences.append(f"† not comparable with the other models of its {by}.")
     if ranges:
+        sentences.append(
+            f"The ranges of one {by} hold together; those marked * hold together with all others that are marked, at the "
+            "same level (Holm)."
+        )
         sentences.append(
             "The interval of a cell shows where the pointer rests on it, and in the section below."
         )

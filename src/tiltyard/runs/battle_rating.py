@@ -23,6 +23,7 @@ from tiltyard.core.board.win_rates import (
     find_baseline,
 )
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Ratings
+from tiltyard.core.ratings.adaptive_pairs import pairing_findings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.level_test import LEVELS
 from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
@@ -131,6 +132,7 @@ def rate_table(
     ratings = _mean_of_refits(method(table))
     ranks = rank_models(ratings, level=getattr(method, "level", 0.95))
     fit, flip, bootstrap = None, None, None
+    findings = pairing_findings(table, method.scoring()) if isinstance(method, BradleyTerry) else ()
     if isinstance(method, BradleyTerry) and not settings.style:
         if method.ties != "davidson" and method.prior_sd is None:
             weighted = _weighted(table, ratings)
@@ -140,7 +142,7 @@ def rate_table(
         if settings.n_bootstraps:
             drawn = replace(method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)
             bootstrap = ratings if drawn == method else drawn(table)
-    board = make_board(ratings, ranks, findings=() if fit is None else fit.findings)
+    board = make_board(ratings, ranks, findings=(*findings, *(() if fit is None else fit.findings)))
     rated = RatedGroup(name, table, ratings, ranks, board, fit, flip, bootstrap)
     return with_checks(rated) if checks else rated
 

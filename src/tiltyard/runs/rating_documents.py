@@ -131,17 +131,21 @@ def _own_rows(rated: RatedGroup) -> list[Row]:
 
 
 def _placement(found: JudgePlacement, ratings: Ratings) -> dict[str, object]:
-    differences = zip(ratings.models, found.difference.tolist(), found.half_width.tolist(), strict=False)
+    ends = found.difference, found.difference_low, found.difference_high
+    differences = zip(ratings.models, *(end.tolist() for end in ends), strict=False)
     return {
         "model": found.model,
         "label": found.label if found.group >= 0 else None,
         "bias_sd": found.bias_sd,
         "upper_bias_sd": found.upper_bias_sd,
+        "slope": found.slope,
+        "slope_low": found.slope_low,
+        "slope_high": found.slope_high,
         "n_opponents": found.opponents,
         "n_battles": found.battles,
         "differences": [
-            {"model": model, "difference": difference, "half_width": finite(half_width)}
-            for model, difference, half_width in differences
+            {"model": model, "difference": difference, "low": finite(low), "high": finite(high)}
+            for model, difference, low, high in differences
             if np.isfinite(difference)
         ],
     }

@@ -29,8 +29,10 @@ def battles_table(names, a, b, score, prompts=None, weight=None):
     return Table.from_codes(names, codes)
 
 
-def setting(models=8, seed=0, bias=0.0, judged=300, own=0.3, prompts=60, opponents=None):
-    """Human battles between all but the last model, and a judge's of the last one with them."""
+def setting(
+    models=8, seed=0, bias=0.0, judged=300, own=0.3, prompts=60, opponents=None, slope=1.0, between=0
+):
+    """Human battles between all but the last model, and a judge's of the last one with them, and among them."""
     rng = np.random.default_rng(seed)
     names = [f"m{k:02d}" for k in range(models)]
     strength = np.append(np.linspace(1.0, -1.0, models - 1), own)
@@ -45,10 +47,14 @@ def setting(models=8, seed=0, bias=0.0, judged=300, own=0.3, prompts=60, opponen
     )
     shift = rng.normal(0.0, bias, models)
     met = rng.integers(0, opponents or models - 1, judged)
-    chance = expit(strength[-1] + shift[-1] - strength[met] - shift[met])
-    score = (rng.random(judged) < chance).astype(float)
     side = np.full(judged, models - 1)
-    return BradleyTerry()(human), battles_table(names, side, met, score, rng.integers(0, prompts, judged))
+    if between:
+        first = rng.integers(0, models - 1, between)
+        second = (first + rng.integers(1, models - 1, between)) % (models - 1)
+        side, met = np.append(side, first), np.append(met, second)
+    chance = expit(slope * (strength[side] - strength[met]) + shift[side] - shift[met])
+    score = (rng.random(len(side)) < chance).astype(float)
+    return BradleyTerry()(human), battles_table(names, side, met, score, rng.integers(0, prompts, len(side)))
 
 
 def test_the_rating_is_where_the_judge_puts_it_among_the_human_ones():
@@ -58,8 +64,10 @@ def test_the_rating_is_where_the_judge_puts_it_among_the_human_ones():
     assert placed.label == "judge, bias added"
     assert placed.rating == pytest.approx(1500 + 0.3 * UNIT, abs=50)
     assert placed.difference[:7] == pytest.approx(placed.rating - rest)
-    assert np.isnan(placed.difference[7])
-    assert np.isnan(placed.half_width[7])
+    assert (placed.difference_low[:7] < placed.difference[:7]).all()
+    assert (placed.difference[:7] < placed.difference_high[:7]).all()
+    assert np.isnan([placed.difference[7], placed.difference_low[7], placed.difference_high[7]]).all()
+    assert placed.slope_low < 1.0 < placed.slope_high
     assert placed.low < placed.rating < placed.high
     assert (placed.opponents, placed.battles, placed.group) == (7, 300, 0)
     assert placed.rank == 1 + (rest > placed.rating).sum()
@@ -76,7 +84,8 @@ def test_with_few_opponents_it_is_conditional_on_the_judge_and_claims_no_order()
     assert placed.label == "judge only"
     assert placed.rank is placed.rank_low is placed.rank_high is placed.bias_sd is None
     assert placed.low < placed.rating < placed.high
-    assert (placed.half_width[:11] > 0.0).all()
+    assert (placed.difference_low[:11] < placed.difference_high[:11]).all()
+    assert placed.slope is None
     [finding] = placed.findings
     assert (finding.name, finding.values["case"]) == ("judge-only", "opponents")
 
@@ -120,7 +129,7 @@ def test_the_conditional_interval_leaves_out_each_prompt():
     error = UNIT * np.sqrt(np.sum(np.square(shifts)) * (len(shifts) - 1) / len(shifts))
     dof = 1.0 / np.sum(np.square(shares)) - 1.0
     assert placed.high - placed.rating == pytest.approx(error * t.ppf(0.975, dof), rel=1e-6)
-    assert placed.half_width[:4] == pytest.approx(placed.high - placed.rating)
+    assert placed.difference_high[:4] - placed.difference[:4] == pytest.approx(placed.high - placed.rating)
 
 
 def test_a_fit_that_is_stopped_early_is_still_a_placement(monkeypatch):
@@ -138,7 +147,7 @@ def test_sides_do_not_matter():
     turned = Table.from_codes(judged.models, replace(log, a=log.b, b=log.a, kind=kind))
     one, other = place_by_judge(human, judged, "m07"), place_by_judge(human, turned, "m07")
     assert other.rating == pytest.approx(one.rating)
-    assert other.half_width[:7] == pytest.approx(one.half_width[:7])
+    assert other.difference_low[:7] == pytest.approx(one.difference_low[:7])
 
 
 def test_the_judges_battles_between_human_rated_models_tell_of_its_bias():
@@ -214,8 +223,8 @@ def test_battles_without_a_prompt_are_their_own_clusters():
     log = judged.log()
     bare = Table.from_codes(judged.models, replace(log, prompt=None))
     own = Table.from_codes(judged.models, replace(log, prompt=np.arange(len(log), dtype=np.uint64) + 5))
-    assert place_by_judge(human, bare, "m07").half_width[:7] == pytest.approx(
-        place_by_judge(human, own, "m07").half_width[:7]
+    assert place_by_judge(human, bare, "m07").difference_low[:7] == pytest.approx(
+        place_by_judge(human, own, "m07").difference_low[:7]
     )
 
 
@@ -235,3 +244,48 @@ def test_only_bradley_terry_with_intervals_can_be_placed_among():
     for method in (Elo(), BradleyTerry(interval="none"), BradleyTerry(ties="davidson")):
         with pytest.raises(BadOption, match="a placement needs"):
             place_by_judge(replace(human, method=method, uncertainty=None), judged, "m07")
+
+
+@pytest.mark.parametrize("slope", [0.5, 2.0])
+def test_a_judge_of_another_sharpness_puts_the_best_model_where_people_would(slope):
+    placed = [
+        place_by_judge(*setting(own=1.6, judged=400, between=1500, slope=slope, seed=seed), "m07")
+        for seed in range(5)
+    ]
+    assert np.mean([one.slope for one in placed]) == pytest.approx(slope, rel=0.2)
+    assert all(one.low < 1500 + 1.6 * UNIT < one.high for one in placed)
+    assert np.mean([one.rating for one in placed]) == pytest.approx(1500 + 1.6 * UNIT, abs=50)
+    assert all([finding.name for finding in one.findings] == ["placed-by-judge"] for one in placed)
+
+
+def test_few_judged_battles_among_rated_models_leave_the_slope_open():
+    few = place_by_judge(*setting(own=1.6, judged=60), "m07")
+    many = place_by_judge(*setting(own=1.6, judged=60, between=1500), "m07")
+    assert [finding.name for finding in few.findings] == ["placed-by-judge", "judge-slope-unknown"]
+    assert [finding.name for finding in many.findings] == ["placed-by-judge"]
+    assert few.high - few.low > 1.2 * (many.high - many.low)
+
+
+def test_a_judge_that_does_not_follow_people_places_nobody():
+    placed = place_by_judge(*setting(slope=-0.5, between=1500), "m07")
+    assert (placed.group, placed.findings[0].name) == (-1, "not-placed")
+    assert placed.findings[0].values["case"] == "slope"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("between", [0, 300])
+@pytest.mark.parametrize("slope", [0.5, 1.0, 1.8])
+@pytest.mark.parametrize(("place", "own"), [("best", 1.4), ("middle", 0.0), ("worst", -1.4)])
+def test_a_new_model_is_placed_whatever_the_sharpness_of_the_judge(place, own, slope, between):
+    held, widths, worlds = [], [], 300
+    for seed in range(worlds):
+        human, judged = setting(
+            models=11, seed=seed, bias=0.15, judged=100, own=own, prompts=150, slope=slope, between=between
+        )
+        placed = place_by_judge(human, judged, "m10")
+        held.append(placed.low <= 1500.0 + own * UNIT <= placed.high)
+        widths.append((placed.high - placed.low) / 2.0)
+    print(
+        f"{place} model, slope {slope}, {between} between: held {np.mean(held):.1%}, ±{np.nanmedian(widths):.0f}"
+    )
+    assert np.mean(held) >= 0.93 - 2.0 * np.sqrt(0.05 * 0.95 / worlds)

@@ -11,7 +11,7 @@ from support.worlds import names, table, told
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, Glicko2, Ratings
 from tiltyard.core.ratings.pairs import BattleRecord
-from tiltyard.core.ratings.ranks import Flip, rank_models, votes_to_flip
+from tiltyard.core.ratings.ranks import Flip, claims_over_all, rank_models, votes_to_flip
 from tiltyard.core.ratings.result import Uncertainty
 from tiltyard.core.ratings.scoring import Scoring
 
@@ -258,3 +258,55 @@ def test_battles_beyond_the_first_guess_are_taken():
 def test_no_first_place_is_named_where_an_unrated_model_won_everything(champion):
     assert votes_to_flip(told(f"a>b*50 b>a*49 {champion}>a*9")) is None
     assert votes_to_flip(told(f"a>b*50 b>a*49 {champion}<a*9")) == Flip("a", "b", 2, 99)
+
+
+def holm(chances, level):
+    """Which hypotheses are rejected, one after the other."""
+    rejected = np.zeros(len(chances), dtype=bool)
+    for place, k in enumerate(np.argsort(chances)):
+        if chances[k] > (1.0 - level) / (len(chances) - place):
+            break
+        rejected[k] = True
+    return rejected
+
+
+def test_claims_over_all_groups_are_those_that_holm_leaves():
+    groups = [
+        rank_models(BradleyTerry()(told(f"a>b*{wins} b>a*12 b>c*{wins} c>b*12 a>c*{wins + 9} c>a*12")))
+        for wins in (12, 20, 26, 30, 36, 60)
+    ]
+    upper = np.triu_indices(3, 1)
+    chances = [2.0 * (1.0 - np.fmax(one.confidence, one.confidence.T)[upper]) for one in groups]
+    expected = np.split(holm(np.concatenate(chances), 0.95), 6)
+    found = claims_over_all(groups)
+    for one, kept, rejected in zip(groups, found, expected, strict=True):
+        own = (kept | kept.T)[upper]
+        assert (own <= (one.above | one.above.T)[upper]).all()
+        assert (own >= (rejected & (one.above | one.above.T)[upper])).all()
+    assert 0 < sum(kept.sum() for kept in found) < sum(one.above.sum() for one in groups)
+    assert claims_over_all([]) == []
+
+
+@pytest.mark.slow
+def test_equal_models_are_hardly_ever_ordered_over_twenty_categories():
+    within, over, worlds, categories = 0, 0, 300, 20
+    for seed in range(worlds):
+        groups = []
+        for category in range(categories):
+            rng = np.random.default_rng([seed, category])
+            effect, taste = rng.normal(0.0, 0.5, (6, 15)), rng.normal(0.0, 0.4, (6, 200))
+            a = rng.integers(0, 6, 300)
+            b = (a + rng.integers(1, 6, 300)) % 6
+            prompt, voter = rng.integers(0, 15, 300), rng.integers(0, 200, 300)
+            gap = effect[a, prompt] - effect[b, prompt] + taste[a, voter] - taste[b, voter]
+            kind = np.where(rng.random(300) < 1.0 / (1.0 + np.exp(-gap)), Kind.WIN_A, Kind.WIN_B)
+            keys = [(column + 1).astype(np.uint64) for column in (prompt, voter)]
+            codes = CodedBattles(a, b, kind.astype(np.uint8), prompt=keys[0], voter=keys[1])
+            groups.append(rank_models(BradleyTerry()(Table.from_codes(tuple("abcdef"), codes))))
+        within += sum(one.above.any() for one in groups)
+        over += any(kept.any() for kept in claims_over_all(groups))
+    print(
+        f"a false order within {within} of {worlds * categories} categories, over all in {over} of {worlds} worlds"
+    )
+    assert within <= 0.05 * worlds * categories
+    assert over <= 22

@@ -31,6 +31,17 @@ _LANES = _(
 
 #: About the battles, and what can be compared.
 _BATTLES: Mapping[str, Template] = {
+    "adaptive-pairs": Template(
+        _(
+            "Pairs follow running ratings: models that had just won met others that had. Luck is then hardly corrected by "
+            "later battles, and the intervals are too narrow: in simulated logs, 95% intervals held in only 76% of cases "
+            "where only neighbours met."
+        ),
+        _(
+            "Rely on differences that are far larger than their intervals, or rate only battles whose pairs were drawn "
+            "regardless of ratings (--where), if the log says which."
+        ),
+    ),
     "disconnected": Template(
         _(
             "The battles fall into {sets} sets of models that never met each other; ratings are comparable only "
@@ -591,6 +602,17 @@ _PLACEMENTS: Mapping[str, Template] = {
         ),
         _("Compare it with at least {least} models that people have rated."),
     ),
+    "judge-slope-unknown": Template(
+        _(
+            "The judged battles do not tell how sharp the judge is compared with people, so it is taken to be between "
+            "{least:.2f} and {most:.0f} times as sharp. That makes the interval of {model} wide, most of all if it is among "
+            "the best or the worst."
+        ),
+        _(
+            "Let the same judge compare models that people have rated, and append those battles to the file: about 300 of "
+            "them tell."
+        ),
+    ),
     "not-placed/lost": Template(
         _("{model} lost every judged battle: its rating has no lower limit, so none is given."),
         _("Judge more prompts (--n)."),
@@ -598,6 +620,13 @@ _PLACEMENTS: Mapping[str, Template] = {
     "not-placed/opponents": Template(
         _("{model} met no model with a human rating, so it cannot be placed among them."),
         _("Collect human battles in which its opponents both win and lose."),
+    ),
+    "not-placed/slope": Template(
+        _(
+            "{model} is not placed: the judge's battles do not follow the ratings by people. It tells models apart less "
+            "than {least:.2f} times as sharply as they do."
+        ),
+        _("Ask another judge."),
     ),
     "not-placed/won": Template(
         _("{model} won every judged battle: its rating has no upper limit, so none is given."),
@@ -607,7 +636,9 @@ _PLACEMENTS: Mapping[str, Template] = {
         _(
             "People have not rated {model}: its rating and interval are conditional on the judge. How much the judge's "
             "bias varies by model was estimated from the human ratings of {opponents} opponents: a standard deviation "
-            "of about {bias:.0f} points, and of at most {most:.0f} with 95 % confidence. The interval allows for that. "
+            "of about {bias:.0f} points, and of at most {most:.0f} with 95 % confidence. Its differences between models "
+            "are about {slope:.1f} times people's (95 % interval {slope_low:.1f} to {slope_high:.1f}). The interval of the "
+            "rating allows for both. "
             "Among the models that people have rated, {model} ranks between {low} and {high} of {models}."
         ),
         _(

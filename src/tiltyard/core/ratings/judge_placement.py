@@ -3,16 +3,23 @@
 The human ratings stay as they are: the judge's battles decide only where the new model stands among them. The judge
 may like some models more than people do. What it says of the new model against each opponent, whose human rating is
 known, shows how much its bias varies by model; that variance is added for the new model, whose own bias
-nobody can see. With too few opponents it cannot be estimated, and the interval is conditional on the judge.
+nobody can see. The judge may also be sharper than people, or less sharp: the slope of its scale against theirs. With
+too few opponents neither can be estimated, and the interval is conditional on the judge.
 
-**Bias.** The judge sees model k with strength θ_k + b_k, with b_k normal of variance σ². For K models with human ratings,
-e_k is what the judge's battles say of one mean, each with noise of known covariance M, so that e has covariance
-M + σ²·1. Q(σ²) = e′We − (1′We)²/1′W1 with W = (M + σ²·1)⁻¹ is then χ² with K − 1 degrees of freedom at the true σ².
+**Bias.** The judge sees model k with strength c·θ_k + b_k, with b_k normal of variance σ². For K models with human ratings,
+e_k is what the judge's battles say of a line in θ, each with noise of known covariance M, so that e has covariance
+M + σ²·1. Q(σ²), the sum of squares about the line weighted by (M + σ²·1)⁻¹, is then χ² with K − 2 degrees of freedom at
+the true σ².
 
 σ² is poorly known from few models, and a point estimate is often zero where it is not. So no single value is used:
 each quantile c of χ² gives the σ² with Q(σ²) = c, or zero where there is none, and an interval is made for all of them
 together. Viechtbauer, Statistics in Medicine 26 (2007), inverts Q; Nagashima, Noma and Furukawa, Statistical Methods
 in Medical Research 28 (2019), predict by it.
+
+**Slope.** The new model stands α/c above the weighted mean of its opponents, if the judge puts it α above them. c is the
+slope of the line; errors of θ_k flatten it, which is corrected (York, Canadian Journal of Physics 44, 1966). Where c is
+poorly known α/c has no finite interval (Fieller 1954), so c is taken to lie between two limits. Each σ² has a value of c
+between them, all equally likely, and the interval is that of all pairs together.
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import chdtri, expit, gammaln, stdtr, stdtrit
+from scipy.special import chdtri, expit, stdtr, stdtrit
 
 from tiltyard.core.battles import Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
@@ -34,20 +41,25 @@ from tiltyard.core.ratings.findings import MIN_DOF, Finding
 from tiltyard.core.ratings.index_sums import laplacians, sum_by_index
 from tiltyard.core.ratings.result import Ratings, Uncertainty
 from tiltyard.core.ratings.sentences import first_of
-from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
+from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: Equally likely values of the variance; odd, so that one of them is the median.
 _VALUE_COUNT = 99
+#: From the level of one variance's slope to that of the next: the golden ratio spreads them evenly over all variances.
+_GOLDEN_RATIO = 0.618034
+#: A judge is taken to be between a third of and four times as sharp as people.
+SLOPE_LIMITS = (1.0 / 3.0, 4.0)
+#: A slope whose interval spans more than this factor is told to be unknown.
+_KNOWN_SLOPE_RATIO = 3.0
 #: A variance of zero counts as this, so that nothing is divided by zero.
 _SMALLEST_TOLERANCE = 1e-24
 #: Student's t with so many degrees of freedom is normal.
 _NORMAL_DOF = 1e7
-_BIAS_STEP_LIMIT = 200
-_BIAS_STEP_TOLERANCE = 1e-10
 #: Bisections: a double has 53 bits.
 _BISECTION_COUNT = 60
+_QUANTILE_BISECTION_COUNT = 24
 PlacementLabel = Literal["judge only", "judge, bias added"]
 #: Fewer opponents with a human rating than this, and the judge's bias is not estimated.
 MIN_OVERLAP_MODELS = 5
@@ -56,6 +68,7 @@ MIN_REPEATED_BATTLES = 20
 _STEP_LIMIT = 100
 _STEP_TOLERANCE = 1e-9
 _LARGEST_STEP_LOGITS = 2.0
+_LARGEST_STEP_RATIO = 0.5
 #: A prompt with nearly all of the information is left out as if it had this share of it.
 _LARGEST_SHARE = 0.9
 
@@ -75,9 +88,10 @@ class JudgePlacement:
     rating: float = np.nan
     low: float = np.nan
     high: float = np.nan
-    #: By human-rated model, in the order of the human ratings: its rating minus theirs, and the half-width.
+    #: By human-rated model, in the order of the human ratings: its rating minus theirs, and the interval's ends.
     difference: Floats = field(default_factory=lambda: np.empty(0))
-    half_width: Floats = field(default_factory=lambda: np.empty(0))
+    difference_low: Floats = field(default_factory=lambda: np.empty(0))
+    difference_high: Floats = field(default_factory=lambda: np.empty(0))
     #: The place it takes among them, and the range of places not ruled out; ``None`` where no order is claimed.
     rank: int | None = None
     rank_low: int | None = None
@@ -85,6 +99,10 @@ class JudgePlacement:
     #: The standard deviation of the judge's bias by model, in points, and an upper limit of it; ``None`` if unknown.
     bias_sd: float | None = None
     upper_bias_sd: float | None = None
+    #: How sharp the judge is, relative to people, and the ends of its interval; ``None`` if unknown.
+    slope: float | None = None
+    slope_low: float | None = None
+    slope_high: float | None = None
     #: Opponents with a human rating, and judged battles that count.
     opponents: int = 0
     battles: int = 0
@@ -111,10 +129,12 @@ def place_by_judge(human: Ratings, judged: Table, model: str) -> JudgePlacement:
     known = _HumanPart.of(human, uncertainty, battles, points_per_logit(method))
     unknown = _no_overlap(battles)
     fit = _fit_judge(battles, known if unknown is None else None)
-    placed, dof = _conditional(model, human, known, fit)
+    if fit is None:
+        return _unplaced(model, method.level, "slope", least=SLOPE_LIMITS[0])
+    placed, positions = _conditional(model, human, known, fit)
     placed = replace(placed, opponents=battles.n_opponents, battles=len(battles.score))
     if fit.bias is not None:
-        placed = _with_ranks(placed, fit.bias, dof, points_per_logit(method))
+        placed = _with_ranks(placed, fit.slopes, fit.bias, positions, points_per_logit(method))
     else:
         placed = replace(placed, findings=(Finding("judge-only", {"model": model, **(unknown or {})}),))
     if np.isnan(placed.low):
@@ -123,8 +143,10 @@ def place_by_judge(human: Ratings, judged: Table, model: str) -> JudgePlacement:
     return placed
 
 
-def _unplaced(model: str, level: float, case: str) -> JudgePlacement:
-    return JudgePlacement(model, level, findings=(Finding("not-placed", {"case": case, "model": model}),))
+def _unplaced(model: str, level: float, case: str, **values: object) -> JudgePlacement:
+    return JudgePlacement(
+        model, level, findings=(Finding("not-placed", {"case": case, "model": model, **values}),)
+    )
 
 
 def _no_overlap(battles: JudgedBattles) -> Mapping[str, object] | None:
@@ -171,49 +193,95 @@ class _HumanPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _JudgeFit:
-    """The new model's strength by the judge's battles, and the variance of it by their prompts."""
+    """Where the judge's battles put the new model, and the variance of that by their prompts."""
 
-    strength: float
+    #: The opponents' weighted mean on people's scale, and how far above it the judge puts the new model on its own.
+    center: float
+    height: float
     weights: Floats
     variance: float
     dof: float
     bias: BiasEstimate | None
+    #: A slope of the judge's scale for each variance of the bias; all pairs are equally likely.
+    slopes: Floats
 
 
-def _fit_judge(battles: JudgedBattles, known: _HumanPart | None) -> _JudgeFit:
-    """Fit the new model's strength, with the human ratings fixed.
+def _fit_judge(battles: JudgedBattles, known: _HumanPart | None) -> _JudgeFit | None:
+    """Fit the new model's strength and the judge's slope, with the human ratings fixed; ``None`` if it is too flat.
 
     With ``known`` opponents count the more evenly, the larger the judge's bias is. Otherwise each battle counts the
-    same, as if the judge had none.
+    same, as if the judge had no bias, and the slope is 1.
     """
-    strength = float(np.average(battles.strength))
+    origin = float(battles.strength.mean())
+    position = battles.strength - origin
+    height, slope = float(np.average(position)), 1.0
     bias: BiasEstimate | None = None
     for _ in range(_STEP_LIMIT):
-        linear = battles.around(strength)
+        linear = battles.around(slope * position, height)
         deviations, inverse = linear.deviations()
         weights = linear.matrix[:-1, :-1].sum(axis=1)
         weights = weights / weights.sum()
+        slope_step = 0.0
         if known is not None:
-            bias = estimate_bias(deviations, battles.dispersion(linear) * inverse + known.noise())
+            people = slope * known.noise()
+            noise = battles.dispersion(linear) * inverse + slope * people
+            bias = estimate_bias(deviations, noise, position, people)
             weights = bias.weights
+            slope_step = float(bias.slope_weights @ deviations)
         step = float(weights @ deviations)
-        if abs(step) < _STEP_TOLERANCE:
+        if max(abs(step), abs(slope_step)) < _STEP_TOLERANCE:
             break
-        strength += float(np.clip(step, -_LARGEST_STEP_LOGITS, _LARGEST_STEP_LOGITS))
-    # The variance of the strength if other prompts were judged, each left out in turn, and its degrees of freedom.
-    reach = np.append(inverse @ weights, 0.0)
-    pull = reach[battles.b] - reach[battles.a]
-    share = np.bincount(battles.prompt, linear.information * pull * battles.side)
+        height += float(np.clip(step, -_LARGEST_STEP_LOGITS, _LARGEST_STEP_LOGITS))
+        slope += float(np.clip(slope_step, -_LARGEST_STEP_RATIO, _LARGEST_STEP_RATIO))
+    mean = float(weights @ position)
+    variance, dof = _prompt_variance(battles, linear, inverse @ weights, battles.side)
+    slopes = np.ones(1)
+    if bias is not None and known is not None:
+        own = np.append(position, 0.0)
+        reach = inverse @ bias.slope_weights
+        slope_variance, slope_dof = _prompt_variance(battles, linear, reach, own[battles.a] - own[battles.b])
+        human = slope**2 * float(bias.slope_weights @ known.noise() @ bias.slope_weights)
+        errors = np.sqrt(
+            slope_variance + human + bias.variances * float(bias.slope_weights @ bias.slope_weights)
+        )
+        found = _limited_slopes(slope, errors, max(slope_dof, MIN_DOF))
+        if found is None:
+            return None
+        slopes = found
+    return _JudgeFit(origin + mean, height - slope * mean, weights, variance, dof, bias, slopes)
+
+
+def _prompt_variance(
+    battles: JudgedBattles, linear: LinearBattles, reach: Floats, design: Floats
+) -> tuple[float, float]:
+    """The variance of an estimate if other prompts were judged, each left out in turn, and its degrees of freedom.
+
+    ``reach`` is what a point of each opponent adds to it; ``design`` is what it adds to each battle.
+    """
+    own = np.append(reach, 0.0)
+    pull = own[battles.b] - own[battles.a]
+    share = np.bincount(battles.prompt, linear.information * pull * design)
     shift = np.bincount(battles.prompt, linear.residual * pull) / (1.0 - np.minimum(share, _LARGEST_SHARE))
     variance = float(shift @ shift) * (len(share) - 1) / len(share)
-    dof = float(np.abs(share).sum() ** 2 / (share @ share) - 1.0)
-    return _JudgeFit(strength, weights, variance, dof, bias)
+    return variance, float(np.abs(share).sum() ** 2 / (share @ share) - 1.0)
+
+
+def _limited_slopes(slope: float, errors: Floats, dof: float) -> Floats | None:
+    """A slope between the limits for each error; ``None`` if the judge is flatter than those with 97.5 %."""
+    low, high = (
+        stdtr(dof, (limit - slope) / np.maximum(errors, _SMALLEST_TOLERANCE)) for limit in SLOPE_LIMITS
+    )
+    if np.mean(low) > 0.975:
+        return None
+    levels = (0.5 + _GOLDEN_RATIO * np.arange(len(errors))) % 1.0
+    drawn = low + np.maximum(high - low, _SMALLEST_TOLERANCE) * levels
+    return np.asarray(np.clip(slope + errors * stdtrit(dof, drawn), *SLOPE_LIMITS))
 
 
 def _conditional(
     model: str, human: Ratings, known: _HumanPart, fit: _JudgeFit
-) -> tuple[JudgePlacement, Floats]:
-    """The placement without ranks and findings, and the degrees of freedom of each difference."""
+) -> tuple[JudgePlacement, ErrorMixture]:
+    """The placement without ranks and findings, and its differences to the members of the group, in logits."""
     method, members = human.method, known.members
     assert isinstance(method, BradleyTerry)
     unit = points_per_logit(method)
@@ -222,65 +290,71 @@ def _conditional(
     inverse = float(shares @ (1.0 / np.maximum(known.dof[known.opponents], 1e-9)))
     mean_dof = 1.0 / inverse if inverse > 0.0 else np.inf
     dof = np.minimum(np.append(known.dof[members], np.inf), min(fit.dof, mean_dof))
-    variance = fit.variance + known.variances(fit.weights)
-    added = np.zeros(1)
+    judge = np.full(1, fit.variance)
     if fit.bias is not None:
-        added = fit.bias.variances * (1.0 + float(fit.weights @ fit.weights))
-    half = unit * mixed_half_width(variance[:, None] + added, np.maximum(dof, MIN_DOF), method.level)
-    half[(dof < MIN_DOF) | (variance * unit**2 <= ZERO_VARIANCE_TOLERANCE)] = np.nan
-    rating = fit.strength * unit
-    difference, width = np.full((2, len(human.models)), np.nan)
-    difference[members], width[members] = rating - human.rating[members], half[:-1]
-    placed = JudgePlacement(
-        model,
-        method.level,
-        int(human.group[members[0]]),
-        rating,
-        rating - float(half[-1]),
-        rating + float(half[-1]),
-        difference,
-        width,
+        judge = judge + fit.bias.variances * (1.0 + float(fit.weights @ fit.weights))
+    people = known.variances(fit.weights)[:, None]
+    mean = float(human.rating[members].mean())
+    above = np.append(human.rating[members], mean)[:, None] / unit
+    positions = ErrorMixture(
+        fit.center + fit.height / fit.slopes - above,
+        np.sqrt(judge / fit.slopes**2 + people),
+        dof,
     )
-    return placed, dof[:-1]
+    tail = (1.0 - method.level) / 2.0
+    ends = unit * np.stack([positions.quantile(level) for level in (tail, 1.0 - tail)])
+    ends[:, (dof < MIN_DOF) | ((fit.variance + people[:, 0]) * unit**2 <= ZERO_VARIANCE_TOLERANCE)] = np.nan
+    rating = unit * (fit.center + fit.height / float(np.median(fit.slopes)))
+    low, high = (mean + float(end) for end in ends[:, -1])
+    differences = np.full((3, len(human.models)), np.nan)
+    differences[:, members] = rating - human.rating[members], *ends[:, :-1]
+    group = int(human.group[members[0]])
+    return JudgePlacement(model, method.level, group, rating, low, high, *differences), positions
 
 
-def _with_ranks(placed: JudgePlacement, bias: BiasEstimate, dof: Floats, unit: float) -> JudgePlacement:
-    """Add the judge's bias, and the order that the differences prove."""
+def _with_ranks(
+    placed: JudgePlacement, slopes: Floats, bias: BiasEstimate, positions: ErrorMixture, unit: float
+) -> JudgePlacement:
+    """Add the judge's bias and slope, and the order that the differences prove.
+
+    The place among the human-rated models, and the range that all differences together do not rule out. Their degrees of
+    freedom are at most two fewer than there are opponents: exactly right if bias is all that is uncertain.
+    """
     rated = ~np.isnan(placed.difference)
-    few = np.minimum(dof, placed.opponents - 1.0)
-    # The place among the human-rated models, and the range that all differences together do not rule out.
-    #
-    # Half-widths are extended to the level of all pairs by Student's t with as many degrees of freedom as there are
-    # opponents, less one: exactly right if bias is all that is uncertain, and too far if it is not.
-    difference = placed.difference[rated]
-    half = placed.half_width[rated]
-    level = placed.level
-    finite = np.maximum(few, MIN_DOF)
-    upper = 1.0 - (1.0 - level) / len(difference) / 2.0
-    wider = stdtrit(finite, upper) / critical_value(level, finite)
-    with np.errstate(invalid="ignore"):
-        above, below = difference > wider * half, difference < -wider * half
-    models = len(difference) + 1
-    rank, low, high = 1 + int((difference < 0.0).sum()), 1 + int(below.sum()), models - int(above.sum())
-    sd, most = bias.sd * unit, bias.upper_sd * unit
+    difference, known = placed.difference[rated], ~np.isnan(placed.difference_low[rated])
+    few = np.minimum(positions.dof, placed.opponents - 2.0)
+    chance = replace(positions, dof=few).below(np.zeros(len(few)))[:-1]
+    tail = (1.0 - placed.level) / 2.0
+    above, below = known & (chance < tail / len(chance)), known & (1.0 - chance < tail / len(chance))
+    slope_low, slope, slope_high = np.quantile(slopes, [tail, 0.5, 1.0 - tail]).tolist()
+    placed = replace(
+        placed,
+        rank=1 + int((difference < 0.0).sum()),
+        rank_low=1 + int(below.sum()),
+        rank_high=len(difference) + 1 - int(above.sum()),
+        bias_sd=bias.sd * unit / slope,
+        upper_bias_sd=bias.upper_sd * unit / slope,
+        slope=slope,
+        slope_low=slope_low,
+        slope_high=slope_high,
+    )
     values = {
         "model": placed.model,
         "opponents": placed.opponents,
-        "bias": sd,
-        "most": most,
-        "low": low,
-        "high": high,
-        "models": int(rated.sum()) + 1,
+        "bias": placed.bias_sd,
+        "most": placed.upper_bias_sd,
+        "slope": slope,
+        "slope_low": slope_low,
+        "slope_high": slope_high,
+        "low": placed.rank_low,
+        "high": placed.rank_high,
+        "models": len(difference) + 1,
     }
-    return replace(
-        placed,
-        rank=rank,
-        rank_low=low,
-        rank_high=high,
-        bias_sd=sd,
-        upper_bias_sd=most,
-        findings=(Finding("placed-by-judge", values),),
-    )
+    findings = [Finding("placed-by-judge", values)]
+    if slope_high > _KNOWN_SLOPE_RATIO * slope_low:
+        least, most = SLOPE_LIMITS
+        findings.append(Finding("judge-slope-unknown", {"model": placed.model, "least": least, "most": most}))
+    return replace(placed, findings=tuple(findings))
 
 
 def points_per_logit(method: BradleyTerry) -> float:
@@ -380,8 +454,9 @@ class JudgedBattles:
         own = np.where(side > 0.0, self.score, 1.0 - self.score)[side != 0.0]
         return "won" if (own == 1.0).all() else "lost" if (own == 0.0).all() else None
 
-    def around(self, strength: float) -> LinearBattles:
-        theta = np.append(self.strength, strength)
+    def around(self, opponents: Floats, strength: float) -> LinearBattles:
+        """The battles, if the judge's scale has the opponents and the new model there."""
+        theta = np.append(opponents, strength)
         expected = expit(theta[self.a] - theta[self.b])
         residual = self.weight * (self.score - expected)
         information = self.weight * expected * (1.0 - expected)
@@ -415,11 +490,13 @@ def _numbered(keys: Keys) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BiasEstimate:
-    """The variance of a judge's bias by model, as equally likely values, and the weight of each model in the mean."""
+    """The variance of a judge's bias by model, as equally likely values, and the weights of each model."""
 
     #: In ascending order.
     variances: Floats
+    #: In the mean, and in the slope.
     weights: Floats
+    slope_weights: Floats
 
     @property
     def sd(self) -> float:
@@ -432,54 +509,71 @@ class BiasEstimate:
         return float(np.sqrt(np.quantile(self.variances, 0.95)))
 
 
-def estimate_bias(deviations: Floats, noise: Floats) -> BiasEstimate:
-    """The variance of deviations from their mean beyond their ``noise``; the weights are those of its median."""
+def estimate_bias(deviations: Floats, noise: Floats, position: Floats, shared: Floats) -> BiasEstimate:
+    """The variance of deviations from a falling line in ``position`` beyond their ``noise``; weights by its median.
+
+    ``shared`` is the covariance of the noise with the errors of ``position``.
+    """
     values, vectors = np.linalg.eigh(noise)
-    spectrum = _Spectrum(values, vectors.T @ deviations, vectors.sum(axis=0))
+    spectrum = _Spectrum(values, vectors.T @ deviations, vectors.sum(axis=0), vectors.T @ position)
     levels = (np.arange(_VALUE_COUNT) + 0.5) / _VALUE_COUNT
     # The complement of the distribution of χ² at its quantiles, so that variances ascend.
-    variances = spectrum.solve(chdtri(len(deviations) - 1, levels))
-    inverse = vectors @ (spectrum.one / (values + variances[_VALUE_COUNT // 2]))
-    return BiasEstimate(variances, inverse / inverse.sum())
+    variances = spectrum.solve(chdtri(len(deviations) - 2, levels))
+    inverse = (vectors / (values + variances[_VALUE_COUNT // 2])) @ vectors.T
+    weights = inverse.sum(axis=1) / inverse.sum()
+    # The positions without what the residuals say of their errors.
+    likely = position - shared @ inverse @ deviations
+    pull = inverse @ (likely - weights @ likely)
+    return BiasEstimate(variances, weights, -pull / (pull @ position))
 
 
-def mixed_half_width(variances: Floats, dof: Floats, level: float) -> Floats:
-    """Half-widths of intervals for errors whose variance is one of several, equally likely.
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorMixture:
+    """Estimates whose centre and error are one of several, equally likely; a row for each estimate."""
 
-    ``variances`` has a row for each interval; ``dof`` are the degrees of freedom of the errors, given the variance.
-    """
-    error = np.sqrt(np.maximum(variances, _SMALLEST_TOLERANCE))
-    finite = np.where(np.isinf(dof), _NORMAL_DOF, dof)[:, None]
-    half = critical_value(level, dof) * error.min(axis=1)
-    # The share inside is concave in the half-width, so Newton's steps from below never pass the solution.
-    for _ in range(_BIAS_STEP_LIMIT):
-        ratio = half[:, None] / error
-        inside = (2.0 * stdtr(finite, ratio) - 1.0).mean(axis=1)
-        # The density of Student's t.
-        constant = np.exp(gammaln((finite + 1.0) / 2.0) - gammaln(finite / 2.0)) / np.sqrt(np.pi * finite)
-        slope = 2.0 * (
-            np.asarray(constant * (1.0 + ratio * ratio / finite) ** (-(finite + 1.0) / 2.0)) / error
-        ).mean(axis=1)
-        step = (level - inside) / slope
-        half = half + step
-        if (np.abs(step) <= _BIAS_STEP_TOLERANCE * half).all():
-            break
-    return np.asarray(half)
+    center: Floats
+    error: Floats
+    #: Of each row, given the error.
+    dof: Floats
+
+    @property
+    def _finite_dof(self) -> Floats:
+        return np.where(np.isinf(self.dof), _NORMAL_DOF, np.maximum(self.dof, MIN_DOF))[:, None]
+
+    def below(self, value: Floats) -> Floats:
+        """The chance that the truth is below a value."""
+        ratio = (value[:, None] - self.center) / np.maximum(self.error, _SMALLEST_TOLERANCE)
+        return np.asarray(stdtr(self._finite_dof, ratio).mean(axis=1))
+
+    def quantile(self, level: float) -> Floats:
+        """The value that the truth is below with this chance."""
+        single = self.center + self.error * stdtrit(self._finite_dof, level)
+        low, high = single.min(axis=1), single.max(axis=1)
+        for _ in range(_QUANTILE_BISECTION_COUNT):
+            middle = (low + high) / 2.0
+            above = self.below(middle) > level
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return np.asarray(high)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Spectrum:
-    """Noise by its eigenvalues; deviations and a vector of ones by its eigenvectors."""
+    """Noise by its eigenvalues; deviations, a vector of ones and positions by its eigenvectors."""
 
     values: Floats
     deviation: Floats
     one: Floats
+    position: Floats
 
     def q(self, variances: Floats) -> Floats:
         """Q at each variance; it falls as the variance grows."""
         inverse = 1.0 / (self.values + variances[:, None])
-        mean = inverse @ (self.one * self.deviation)
-        return np.asarray(inverse @ self.deviation**2 - mean**2 / (inverse @ self.one**2))
+        weight, mean, center = (
+            inverse @ (self.one * other) for other in (self.one, self.deviation, self.position)
+        )
+        square = inverse @ self.position**2 - center**2 / weight
+        product = inverse @ (self.position * self.deviation) - center * mean / weight
+        return np.asarray(inverse @ self.deviation**2 - mean**2 / weight - product**2 / square)
 
     def solve(self, quantiles: Floats) -> Floats:
         """The variance at which Q has each value, or zero."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -80,6 +81,22 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
         above,
         np.where(decided, confidence, np.nan),
     )
+
+
+def claims_over_all(groups: Sequence[Ranks]) -> list[Bools]:
+    """Those claims of each group of battles that also hold together with all other groups', at the same level.
+
+    Holm, Scandinavian Journal of Statistics 6 (1979): from the smallest chance of error on, each is compared with the
+    share that the level leaves to those not yet compared.
+    """
+    if not groups:
+        return []
+    chances = [2.0 * (1.0 - one.confidence) for one in groups]
+    tested = np.concatenate([np.fmin(one, one.T)[np.triu_indices(len(one), 1)] for one in chances])
+    tested = np.sort(tested[~np.isnan(tested)])
+    share = (1.0 - groups[0].level) / np.arange(len(tested), 0, -1)
+    limit = max(tested[np.logical_and.accumulate(tested <= share)], default=-1.0)
+    return [close_order(one.above & (chance <= limit)) for one, chance in zip(groups, chances, strict=True)]
 
 
 def close_order(above: Bools) -> Bools:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lab.study_pages import write_page
 from tiltyard._version import __version__
-from tiltyard.core.ratings.comparison import (
+from tiltyard.core.ratings.paired_difference import (
     MIN_SEQUENCE_PROMPTS,
     ABDecision,
     decide,

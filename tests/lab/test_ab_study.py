@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lab.ab_study import JUDGES, ab_page, judged_leads, main, stopped
-from tiltyard.core.ratings.comparison import ABDecision
+from tiltyard.core.ratings.paired_difference import ABDecision
 
 
 @pytest.mark.slow(but_every=2)

@@ -92,7 +92,11 @@ class TestScores:
             folder.mkdir()
             rows = [
                 {"doc_id": k, "resps": [["x"]], "filtered_resps": ["x"], "filter": "none"}
-                | {"arguments": [[f"Q{k}", ""]], "metrics": ["loss"], "loss": loss + k % 2}
+                | {
+                    "arguments": [[f"Q{k}", ""]],
+                    "metrics": ["loss"],
+                    "loss": loss + k % (2 if name == "base" else 3),
+                }
                 for k in range(40)
             ]
             lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -121,6 +125,76 @@ class TestScores:
         assert (found.low, found.high) == (-1.0, 1.0)
         wide = log(tmp_path, "wide.jsonl", 2, score=lambda k: 2.0 * k)
         assert tiltyard.ab(tmp_path / a, tmp_path / wide, score="accuracy").high > 1.0
+
+    def test_bounds_are_those_of_the_score_and_not_of_its_values(self, tmp_path):
+        # All samples are right on both sides: successes and failures, whatever is seen of them.
+        a = log(tmp_path, "a.jsonl", 200, score=lambda _: 1.0)
+        b = log(tmp_path, "b.jsonl", 200, score=lambda _: 1.0)
+        same = ab(tmp_path, a, b, "--score", "accuracy", "--margin", 0.02)
+        assert (same.code, "within ±0.02" in same.out) == (0, True), same.out
+        for name in (a, b):
+            (tmp_path / name).write_text((tmp_path / name).read_text().replace("1.0", "4.5"))
+        unknown = ab(tmp_path, a, b, "--score", "accuracy", "--margin", 0.1)
+        assert (unknown.code, "--bounds" in unknown.out) == (5, True)
+        bounded = ab(tmp_path, a, b, "--score", "accuracy", "--margin", 0.1, "--bounds", "1,5")
+        assert (bounded.code, "within ±0.1" in bounded.out) == (0, True)
+        for bounds in ("1,4", "5,1", "1"):
+            refused = ab(tmp_path, a, b, "--score", "accuracy", "--bounds", bounds)
+            assert (refused.code, "--bounds" in refused.err) == (2, True)
+
+    def test_not_worse_is_said_and_enough_for_a_release(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", 200, score=lambda k: float(k % 10 > 0))
+        b = log(tmp_path, "b.jsonl", 200, score=lambda k: float(k % 20 > 0 or k < 40))
+        found = ab(tmp_path, a, b, "--score", "accuracy", "--margin", 0.02)
+        assert found.code == 0
+        near = log(tmp_path, "near.jsonl", 200, score=lambda k: float(k % 10 > 0 or k == 50))
+        options = ("--score", "accuracy", "--margin", 0.015, "--json")
+        ran = ab(tmp_path, a, near, *options)
+        report = json.loads(ran.out)
+        assert (ran.code, report["decision"]) == (0, "not worse")
+        assert report["low"] >= -0.015
+        assert report["high"] > 0.015
+        assert report["more"] > 0
+        assert json.loads(ab(tmp_path, a, near, *options, "--goal", "not-worse").out)["more"] is None
+        # The other way round it may be worse.
+        assert json.loads(ab(tmp_path, near, a, *options).out)["decision"] == "undecided"
+        refused = ab(tmp_path, a, near, "--score", "accuracy", "--goal", "not-worse")
+        assert (refused.code, "--margin" in refused.err) == (2, True)
+
+    def test_samples_that_come_in_passages_are_compared_as_passages(self, tmp_path):
+        """One model answers the questions of some passages, the other those of others."""
+
+        def passages(name, better):
+            log(tmp_path, name, 400, score=lambda k: float(k % 5 < (4 if k // 25 in better else 1)))
+            rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+            for k, row in enumerate(rows):
+                row["passage"] = f"text {k // 25}"
+            (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+            return name
+
+        a, b = passages("a.jsonl", {0, 1, 2}), passages("b.jsonl", {4, 5, 6, 7, 8, 9, 10, 11})
+        alone = ab(tmp_path, a, b, "--score", "accuracy", "--cluster", "prompt")
+        assert (alone.code, alone.err) == (0, "")
+        told = ab(tmp_path, a, b, "--score", "accuracy")
+        assert (told.code, "--cluster passage" in told.err) == (5, True)
+        chosen = ab(tmp_path, a, b, "--score", "accuracy", "--cluster", "passage")
+        assert (chosen.out, chosen.err) == (told.out, "")
+        refused = ab(tmp_path, a, b, "--score", "accuracy", "--cluster", "chapter")
+        assert (refused.code, "400 of 400 prompts" in refused.err) == (2, True)
+
+    def test_few_clusters_decide_nothing(self):
+        sides = [
+            [
+                {"prompt_id": f"q{k}", "prompt": f"Q {k}?", "model": name, "response": "x"}
+                | {"category": f"topic {k % 4}", "scores": {"accuracy": float(k % 10 < share)}}
+                for k in range(200)
+            ]
+            for name, share in (("a", 2), ("b", 8))
+        ]
+        assert tiltyard.ab(*sides, score="accuracy").decision == "better"
+        clustered = tiltyard.ab(*sides, score="accuracy", cluster="category")
+        assert (clustered.decision, clustered.to_dict()["low"]) == ("undecided", None)
+        assert "clusters" in clustered.verdict
 
     def test_scales_that_seem_to_differ_are_noted(self, tmp_path):
         a = log(tmp_path, "a.jsonl", score=lambda k: (k % 5) / 4)
@@ -291,6 +365,39 @@ class TestJudge:
         assert (found["compared"], found["decision"], found["unit"]) == (50, "undecided", "points")
         assert billed.since() == 100
 
+    def test_one_fixed_look_says_its_power_first(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 60, word=lambda _: " poor")
+        log(tmp_path, "b.jsonl", 60, word=lambda k: " fine" if k % 3 else "")
+        ran = judged(tmp_path, billed, "--fixed", 20)
+        assert (ran.code, "20 prompts like these" in ran.out) == (0, True)
+        assert "80% power" in ran.err
+        assert billed.since() == 40
+        stopped = judged(tmp_path, billed, "--fixed", 50, "--budget-usd", 0.3)
+        # Half of the planned look is no look.
+        assert stopped.code == 3
+
+    def test_not_worse_ends_it_where_that_is_the_goal(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 200, word=lambda k: " fine" if k % 10 == 0 else "")
+        log(tmp_path, "b.jsonl", 200, word=lambda k: " fine" if k % 5 == 1 else "")
+        wide = ("--margin", 60)
+        soon = judged(tmp_path, billed, *wide, "--goal", "not-worse", "--json")
+        found = json.loads(soon.out)
+        assert (soon.code, found["decision"]) == (0, "not worse")
+        later = json.loads(judged(tmp_path, billed, *wide, "--json").out)
+        assert later["compared"] > found["compared"]
+
+    def test_prompts_of_a_judged_comparison_come_in_clusters_too(self, tmp_path, billed):
+        for name, better in (("a.jsonl", {0, 1, 2}), ("b.jsonl", set(range(3, 14)))):
+            log(tmp_path, name, 120, word=lambda k, better=better: " fine" if k % 14 in better else " poor")
+            rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+            for k, row in enumerate(rows):
+                row["category"] = f"topic {k % 14}"
+            (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        alone = json.loads(judged(tmp_path, billed, "--json").out)
+        clustered = json.loads(judged(tmp_path, billed, "--cluster", "category", "--json").out)
+        assert alone["decision"] == "better"
+        assert clustered["decision"] == "undecided"
+
     def test_a_budget_stops_it_and_more_resumes_it(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 60, word=lambda _: " poor")
         log(tmp_path, "b.jsonl", 60, word=lambda k: " fine" if k % 3 else "")
@@ -397,16 +504,17 @@ class TestJudge:
         log(tmp_path, "b.jsonl", 80, word=lambda _: " fine")
         ran = judged(tmp_path, billed, "--comment", "c.md", model="first")
         assert ran.code == 4
-        assert "Undecided" in ran.out
+        assert "cannot tell" in ran.out
         assert "order in 100" in ran.err
         assert "prefers" in ran.err
         assert "prefers" in (tmp_path / "c.md").read_text()
         found = json.loads(judged(tmp_path, billed, "--json", model="first").out)
         assert {"slot-preference", "flips-often"} <= {finding["name"] for finding in found["findings"]}
+        assert found["decision"] == "cannot tell"
         # Nor does the published page.
         (folder,) = (tmp_path / "runs").iterdir()
         assert Arranged(tmp_path).call("publish", folder, "site").code == 0
-        assert "Undecided" in (tmp_path / "site/index.html").read_text()
+        assert "cannot tell" in (tmp_path / "site/index.html").read_text()
 
     def test_a_judge_that_cannot_be_used_is_named(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 40)

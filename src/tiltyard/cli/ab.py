@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tiltyard.tournaments.ab_run import JudgedComparison
 
 
-_EXIT_CODES = {"better": 0, "same": 0, "worse": WORSE_EXIT_CODE, "undecided": UNDECIDED_EXIT_CODE}
+_EXIT_CODES = {"worse": WORSE_EXIT_CODE, "cannot tell": JUDGE_UNUSABLE_EXIT_CODE}
 
 
 def ab(
@@ -44,6 +44,16 @@ def ab(
         float | None,
         typer.Option(min=0, help="Differences up to this count as the same: points, or units of the score."),
     ] = None,
+    goal: Annotated[
+        Literal["decide", "not-worse"], typer.Option(help="With not-worse, B not being worse is enough.")
+    ] = "decide",
+    bounds: Annotated[
+        str | None, typer.Option(metavar="LOW,HIGH", help="The least and the greatest value of the score.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="A field by which prompts belong together, such as a passage; or prompt."),
+    ] = None,
     lower_is_better: Annotated[
         bool, typer.Option("--lower-is-better", help="Lower scores are better, as of errors.")
     ] = False,
@@ -53,6 +63,7 @@ def ab(
     budget_usd: Annotated[float | None, typer.Option(min=0, help="Spending limit, in dollars.")] = None,
     price: PriceOption = None,
     max_prompts: Annotated[int | None, typer.Option(min=1, help="Judge at most this many prompts.")] = None,
+    fixed: Annotated[int | None, typer.Option(min=2, help="Judge this many prompts, and look once.")] = None,
     output_dir: Annotated[
         Path, typer.Option(help="Where the folder of a judged comparison is written.")
     ] = Path("runs"),
@@ -64,8 +75,8 @@ def ab(
     """Say whether B is better than A.
 
     Without a judge, the scores that both files carry are compared sample by sample, offline. With one, prompts are
-    judged until it is decided. Exit code 0: better or the same; 1: worse; 3: stopped; 4: the judge cannot be used;
-    5: undecided.
+    judged until it is decided. Exit code 0: better, not worse or the same; 1: worse; 3: stopped; 4: the judge cannot
+    tell; 5: undecided.
     """
     from tiltyard.cli.progress import QuietProgress
     from tiltyard.settings.ready_tournaments import QuickJudge
@@ -82,6 +93,10 @@ def ab(
         budget_usd=budget_usd,
         prices=stated_prices(price) or {},
         max_prompts=max_prompts,
+        fixed=fixed,
+        goal=goal,
+        bounds=None if bounds is None else _bounds(bounds),
+        cluster=cluster,
         output_dir=output_dir,
     )
     with QuietProgress() as watcher:
@@ -113,10 +128,18 @@ def _tell_look(watcher: QuietProgress, found: JudgedComparison) -> None:
 
 def _exit_code(report: ABReport) -> int:
     """The code of a result; why it is none is printed."""
-    if report.decision != "undecided":
-        return _EXIT_CODES[report.decision]
+    if report.decision not in {"undecided", "cannot tell"}:
+        return _EXIT_CODES.get(report.decision, 0)
     for problem in report.problems[:3]:
         typer.echo(escape_controls(problem), err=True)
-    if report.unusable is not None:
-        return JUDGE_UNUSABLE_EXIT_CODE
+    if report.decision in _EXIT_CODES:
+        return _EXIT_CODES[report.decision]
     return INCOMPLETE_EXIT_CODE if report.stopped else UNDECIDED_EXIT_CODE
+
+
+def _bounds(text: str) -> tuple[float, float]:
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        raise BadOption(f"--bounds {text}: expected two numbers, such as 0,1") from None
+    return low, high

@@ -17,7 +17,7 @@ class ABReport:
 
     name_a: str
     name_b: str
-    #: ``better``, ``same``, ``worse`` or ``undecided``, said of B.
+    #: ``better``, ``not worse``, ``same``, ``worse`` or ``undecided``, said of B; ``cannot tell`` of the judge.
     decision: str
     #: ``scores`` or ``judge``.
     basis: str
@@ -35,9 +35,8 @@ class ABReport:
     more_usd: str | None = None
     #: What else belongs to the result, by name.
     details: Mapping[str, Any] = field(default_factory=dict)
-    #: Whether judging ended early, because of the budget or of calls that failed, and why a judge cannot be used.
+    #: Whether judging ended early, because of the budget or of calls that failed.
     stopped: bool = False
-    unusable: str | None = None
     problems: tuple[str, ...] = ()
     lower_is_better: bool = False
     #: Why it is undecided, if not for want of prompts.
@@ -54,10 +53,13 @@ class ABReport:
             return f"{self.name_b} is {self.decision} than {self.name_a}."
         if self.decision == "same":
             return f"{self.name_b} and {self.name_a} are the same within ±{self._size(self.margin or 0.0)}."
+        if self.decision == "not worse":
+            size = self._size(self.margin or 0.0)
+            return f"{self.name_b} is not worse than {self.name_a} by more than {size}.{self._better()}"
+        if self.decision == "cannot tell":
+            return f"The judge cannot tell: {self.reason}."
         if self.reason is not None:
             return f"Undecided: {self.reason}."
-        if self.unusable is not None:
-            return "Undecided: the judge cannot be used."
         return f"Undecided. {self._more()}"
 
     @property
@@ -87,6 +89,12 @@ class ABReport:
         parts += [f"{count:,} only in {side}" for side, count in rest]
         verb = "was" if sum(count for _, count in counts) == 1 else "were"
         return f" {', '.join(parts)} {verb} left out."
+
+    def _better(self) -> str:
+        """How many more would tell more than that it is not worse."""
+        if self.more is None:
+            return ""
+        return f" Whether it is better or the same, about {_counted(self.more, self._things, 'more ')} would tell."
 
     def _more(self) -> str:
         if self.more is None:
@@ -128,7 +136,7 @@ class ABReport:
 
     def to_markdown(self) -> str:
         """A comment for a pull request."""
-        mark = {"better": "✅", "same": "✅", "worse": "❌", "undecided": "❔"}[self.decision]
+        mark = {"worse": "❌", "undecided": "❔", "cannot tell": "❔"}.get(self.decision, "✅")
         found = [
             (
                 "difference, lower is better" if self.lower_is_better else "difference",

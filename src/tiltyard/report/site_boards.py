@@ -284,8 +284,10 @@ def badge_text(run: SiteRun) -> str:
         a, b = _name(run.comparison.name_a), _name(run.comparison.name_b)
         if run.comparison.decision == "same":
             return f"{b} and {a} are the same within ±{run.comparison.margin:.0f} points"
-        if run.comparison.decision == "undecided":
+        if run.comparison.decision in {"undecided", "cannot tell"}:
             return f"{b} or {a}: undecided"
+        if run.comparison.decision == "not worse":
+            return f"{b} is not worse than {a} by more than {run.comparison.margin:.0f} points"
         return f"{b} is {run.comparison.decision} than {a}"
     board = headline_board(run)
     if board is None:

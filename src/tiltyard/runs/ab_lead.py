@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from tiltyard.core.battles import Battle, Label, Outcome
 from tiltyard.core.judging.diagnostics import VerdictObserver, list_judge_findings
-from tiltyard.core.ratings.comparison import MIN_SEQUENCE_PROMPTS, PairedDifference, paired_difference
 from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.paired_difference import (
+    MIN_SEQUENCE_PROMPTS,
+    ABDecision,
+    PairedDifference,
+    paired_difference,
+)
 from tiltyard.runs.judged_run import JudgedRun
 
 #: The mode of a tournament that `tiltyard ab` runs.
@@ -19,6 +24,8 @@ AB_MODE = "ab"
 DEFAULT_MARGIN_POINTS = 20.0
 #: The sequence is narrowest at about so many prompts: between those that gaps of 40 and of 80 points need.
 PLANNED_PROMPTS = 500
+#: What is only said if the judge can tell answers apart: ties alone would say it too.
+RESTS_ON_JUDGE = frozenset({ABDecision.SAME, ABDecision.NOT_WORSE})
 #: Points of a rating per unit of log odds to the base 10.
 SCALE_POINTS = 400.0
 #: What an outcome means for the model that is named second; a win in one order and a tie in the other is half a lead.
@@ -38,11 +45,21 @@ def planned_prompts(prompts: int) -> int:
 
 
 def ab_difference(
-    battles: Iterable[Battle], name_b: str, prompts: int, *, level: float = 0.95
+    battles: Iterable[Battle],
+    name_b: str,
+    planned: int | None,
+    *,
+    clusters: Mapping[str, str] | None = None,
 ) -> PairedDifference:
-    """The mean score of the second model minus a half, with a confidence sequence; ``prompts`` is their number in all."""
-    values = np.array(list(_leads(battles, name_b)))
-    return paired_difference(values, 0.5, level=level, planned=planned_prompts(prompts))
+    """The mean score of the second model minus a half, with its interval: a confidence sequence if it is ``planned``.
+
+    ``clusters`` has what each prompt comes in, such as its passage.
+    """
+    leads = _leads(battles, name_b)
+    numbers = None
+    if clusters is not None:
+        _, numbers = np.unique([clusters[prompt] for prompt in leads], return_inverse=True)
+    return paired_difference(np.array(list(leads.values())), 0.5, planned=planned, clusters=numbers)
 
 
 def slot_findings(run: JudgedRun) -> tuple[Finding, ...]:
@@ -75,12 +92,11 @@ def slot_preference(findings: Iterable[Finding]) -> str | None:
     return None
 
 
-def _leads(battles: Iterable[Battle], name_b: str) -> Iterator[float]:
+def _leads(battles: Iterable[Battle], name_b: str) -> dict[str, float]:
     """For each judged prompt, the second model's score minus a half; several dimensions are averaged."""
     by_prompt: dict[str, list[float]] = {}
     for battle in battles:
         value = _LEADS.get(battle.winner, 0.0) / (2.0 if battle.label is Label.LEAN else 1.0)
         lead = value if battle.model_b == name_b else -value
         by_prompt.setdefault(battle.question_id or "", []).append(lead)
-    for leads in by_prompt.values():
-        yield float(np.mean(leads))
+    return {prompt: float(np.mean(leads)) for prompt, leads in by_prompt.items()}

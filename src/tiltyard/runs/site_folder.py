@@ -13,8 +13,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tiltyard.core.ratings.comparison import ABDecision, decide
 from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.paired_difference import ABDecision, decide
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import BattleSource, open_battles
 from tiltyard.files.canonical_columns import EXTRA_JSON
@@ -35,7 +35,15 @@ from tiltyard.report.site_boards import (
     render_card,
 )
 from tiltyard.report.site_page import SitePage, render_site_page
-from tiltyard.runs.ab_lead import AB_MODE, DEFAULT_MARGIN_POINTS, ab_difference, points, slot_preference
+from tiltyard.runs.ab_lead import (
+    AB_MODE,
+    DEFAULT_MARGIN_POINTS,
+    RESTS_ON_JUDGE,
+    ab_difference,
+    planned_prompts,
+    points,
+    slot_preference,
+)
 from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.manifest import (
     BATTLES,
@@ -391,13 +399,13 @@ def _comparison(folder: Path, source: BattleSource, manifest: TournamentManifest
         return None
     name_a, name_b = manifest.entrants
     battles = source.battles() if source.rows else ()
-    found = ab_difference(battles, name_b, manifest.bank_size)
+    found = ab_difference(battles, name_b, planned_prompts(manifest.bank_size))
     low, high = points(found.low), points(found.high)
     decision, slot = decide(low, high, DEFAULT_MARGIN_POINTS), None
-    if decision is ABDecision.SAME:
+    if decision in RESTS_ON_JUDGE:
         diagnostics, _ = read_run_documents(folder)
         slot = slot_preference(Finding.from_dict(one) for one in diagnostics["findings"])
-        decision = decision if slot is None else ABDecision.UNDECIDED
+        decision = decision if slot is None else ABDecision.CANNOT_TELL
     return ABReport(
         name_a=name_a,
         name_b=name_b,

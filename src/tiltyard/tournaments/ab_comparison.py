@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import filecmp
+import math
 import os
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, get_args
 
-import numpy as np
-
-from tiltyard.core.ratings.comparison import (
-    ABDecision,
-    decide,
-    paired_difference,
-    prompts_needed,
-)
+from tiltyard.core.ratings.paired_difference import ABDecision
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import LOG_STATUS_NOTE, UNREADABLE_SCORE_NOTE, Answer
 from tiltyard.files.answer_formats.lm_eval import lower_is_better_metrics
@@ -30,7 +23,8 @@ from tiltyard.report.ab_report import ABReport
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS
 from tiltyard.settings.prices import PriceEntry, format_dollars, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge
-from tiltyard.tournaments.ab_run import JudgedComparison, compare_judged, write_ab_inputs
+from tiltyard.tournaments.ab_run import JudgedComparison, StopRule, compare_judged, write_ab_inputs
+from tiltyard.tournaments.ab_scores import ScoreRule, ScoreTable, clusters_of, compare_scores, score_table
 from tiltyard.tournaments.python_tournament import (
     Judge,
     JudgingOptions,
@@ -42,17 +36,12 @@ from tiltyard.tournaments.python_tournament import (
 from tiltyard.tournaments.quick_inputs import answer_of
 from tiltyard.tournaments.tournament_run import RunObserver
 
-#: Scores of one model: metric → prompt → values of its repeats.
-ScoreTable = Mapping[str, Mapping[str, list[float]]]
-
-#: The score that is compared where there are several and none was chosen.
-_MAIN_SCORE = "score"
-#: From this value on, scores beside some that lie between 0 and 1 look like percentages.
-_LARGE_SCORE_POINTS = 10.0
 #: Tools whose ids name the data of a sample, so that its prompt may have been edited.
 _DATA_SOURCES = frozenset({"promptfoo", "lm-eval"})
 _SHOWN_CHARACTERS = 60
 
+#: What a comparison is made for: until it is decided, or until B is not worse.
+Goal = Literal["decide", "not-worse"]
 #: How many scores or columns a message lists.
 _LISTED_COUNT = 12
 #: A file in any known format, or answers, as values or as mappings with their fields.
@@ -73,6 +62,14 @@ class ABSettings:
     budget_usd: float | None = None
     prices: Mapping[str, PriceEntry] = field(default_factory=dict)
     max_prompts: int | None = None
+    #: With a judge, one look at this many prompts.
+    fixed: int | None = None
+    #: Whether it is enough that B is not worse.
+    goal: Goal = "decide"
+    #: The least and the greatest value of the score.
+    bounds: tuple[float, float] | None = None
+    #: A field of the answers by which prompts belong together.
+    cluster: str | None = None
     output_dir: Path = Path("runs")
 
     def __post_init__(self) -> None:
@@ -82,8 +79,24 @@ class ABSettings:
             raise BadOption(
                 f"{option_name('lower_is_better')} is for a comparison without {option_name('judge')}"
             )
-        if not self.judges and (self.rubrics or self.budget_usd is not None):
-            needing = [option_name(name) for name in ("rubric", "provider", "base_url", "budget_usd")]
+        if self.judges and self.bounds is not None:
+            raise BadOption(f"{option_name('bounds')} is for a comparison without {option_name('judge')}")
+        if self.bounds is not None and not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
+            raise BadOption(
+                f"{option_name('bounds')} is {self.bounds}; expected two numbers, the lower one first"
+            )
+        if self.goal not in get_args(Goal):
+            raise BadOption(f"{option_name('goal', self.goal)}: expected {' or '.join(get_args(Goal))}")
+        if self.goal == "not-worse" and not self.judges and self.margin is None:
+            raise BadOption(
+                f"{option_name('goal', self.goal)} needs {option_name('margin')}: how much worse still counts as not worse"
+            )
+        if self.fixed is not None and self.max_prompts is not None:
+            raise BadOption(f"{option_name('fixed')} and {option_name('max_prompts')}: choose one of them")
+        if not self.judges and (self.rubrics or self.budget_usd is not None or self.fixed is not None):
+            needing = [
+                option_name(name) for name in ("rubric", "provider", "base_url", "budget_usd", "fixed")
+            ]
             raise BadOption(
                 f"{', '.join(needing[:-1])} and {needing[-1]} need {option_name('judge', 'MODEL')}"
             )
@@ -94,6 +107,10 @@ class ABOptions(JudgingOptions, total=False):
 
     lower_is_better: bool
     max_prompts: int
+    fixed: int
+    goal: Goal
+    bounds: tuple[float, float]
+    cluster: str
 
 
 def ab(
@@ -107,8 +124,9 @@ def ab(
 ) -> ABReport:
     """Is B better than A? By the scores that both carry, or by a judge that is asked until it is decided.
 
-    ``a`` and ``b`` are files of answers or logs in any known format, or answers. The result has ``decision``
-    (``better``, ``same``, ``worse`` or ``undecided``, said of B), the difference with its interval, and ``verdict``, a sentence.
+    ``a`` and ``b`` are files of answers or logs in any known format, or answers. The result has ``decision`` (``better``,
+    ``not worse``, ``same``, ``worse`` or ``undecided``, said of B; ``cannot tell`` of the judge), the difference with its
+    interval, and ``verdict``, a sentence.
     """
     refuse_unknown("ab", options, ABOptions)
     settings = ABSettings(
@@ -120,6 +138,10 @@ def ab(
         budget_usd=options.get("budget_usd"),
         prices=read_prices(options.get("prices", {})),
         max_prompts=options.get("max_prompts"),
+        fixed=options.get("fixed"),
+        goal=options.get("goal", "decide"),
+        bounds=options.get("bounds"),
+        cluster=options.get("cluster"),
         output_dir=Path(options.get("output_dir", "runs")),
     )
     return off_the_loop(partial(compare_ab, a, b, settings))
@@ -155,8 +177,15 @@ def compare_ab(
         tables = score_table(first), score_table(second)
         if tables[0].keys().isdisjoint(tables[1]):
             raise BadOption(_no_shared_score((a, b), tables, notes))
-        names = first[0].model, second[0].model
-        report = _by_scores(names, tables, settings, _lower_metrics(a) | _lower_metrics(b))
+        score_rule = ScoreRule(
+            settings.score,
+            settings.margin,
+            settings.lower_is_better,
+            settings.goal == "not-worse",
+            settings.bounds,
+            settings.cluster,
+        )
+        report = compare_scores(first, second, score_rule, _lower_metrics(a) | _lower_metrics(b))
         return replace(report, notes=(*notes, *report.notes))
     inputs = write_ab_inputs(
         first,
@@ -167,10 +196,16 @@ def compare_ab(
         budget_usd=settings.budget_usd,
         prices=settings.prices,
     )
-    margin = DEFAULT_MARGIN_POINTS if settings.margin is None else settings.margin
-    found = compare_judged(
-        inputs, watch or UnwatchedRun(), margin=margin, max_prompts=settings.max_prompts, look=look
+    answers = (*first, *second)
+    prompts = {one.prompt_id for one in first} & {one.prompt_id for one in second}
+    rule = StopRule(
+        margin=DEFAULT_MARGIN_POINTS if settings.margin is None else settings.margin,
+        at_not_worse=settings.goal == "not-worse",
+        fixed=settings.fixed,
+        max_prompts=settings.max_prompts,
+        clusters=None if settings.cluster is None else clusters_of(answers, prompts, settings.cluster),
     )
+    found = compare_judged(inputs, watch or UnwatchedRun(), rule, look)
     return replace(_by_judges(found), notes=tuple(notes))
 
 
@@ -242,67 +277,14 @@ def _lower_metrics(side: Side) -> frozenset[str]:
     return lower_is_better_metrics(Path(side)) if isinstance(side, str | os.PathLike) else frozenset()
 
 
-def _by_scores(
-    names: tuple[str, str],
-    tables: tuple[ScoreTable, ScoreTable],
-    settings: ABSettings,
-    lower_metrics: Collection[str],
-) -> ABReport:
-    """The mean difference of the second model's scores to the first's; repeats of a sample are averaged first."""
-    known = [name for name in tables[0] if name in tables[1]]
-    score = choose_score(known, settings.score)
-    lower = settings.lower_is_better or lower_is_better(score, lower_metrics)
-    others = ", ".join(name for name in known if name != score)
-    notes = []
-    if others and settings.score is None:
-        notes.append(f"compared by {score}; choose another with {option_name('score')}: {others}")
-    a, b = tables[0][score], tables[1][score]
-    both = [prompt for prompt in a if prompt in b]
-    if not both:
-        raise BadOption(
-            f"no sample has the score {score} in both files: samples are paired by their id; "
-            "are these logs of the same task?"
-        )
-    left, right = (np.array([np.mean(side[prompt]) for prompt in both]) for side in (a, b))
-    values = [[value for repeats in side.values() for value in repeats] for side in (a, b)]
-    least, most = min(map(min, values)), max(map(max, values))
-    found = paired_difference(right - left, most - least)
-    if least >= 0.0 and most <= 1.0:
-        found = replace(found, low=max(found.low, -1.0), high=min(found.high, 1.0))
-    ends = (-found.high, -found.low) if lower else (found.low, found.high)
-    decision = decide(*ends, settings.margin)
-    needed = prompts_needed(found, settings.margin) if decision is ABDecision.UNDECIDED else None
-    return ABReport(
-        name_a=names[0],
-        name_b=names[1],
-        decision=decision.value,
-        basis="scores",
-        unit=score,
-        difference=found.mean,
-        low=found.low,
-        high=found.high,
-        level=found.level,
-        compared=found.prompts,
-        margin=settings.margin,
-        more=None if needed is None else max(needed - found.prompts, 1),
-        details={
-            "mean_a": float(left.mean()),
-            "mean_b": float(right.mean()),
-            "only_in_a": len(a) - len(both),
-            "only_in_b": len(b) - len(both),
-        },
-        lower_is_better=lower,
-        notes=(*notes, *_repeat_note(a, b, both), *_scale_note(*values)),
-    )
-
-
 def _by_judges(found: JudgedComparison) -> ABReport:
     lead, low, high = found.lead
+    undecided = found.decision is ABDecision.UNDECIDED
     stopped = bool(found.failures or found.states["unasked"] or found.states["provider_error"])
     return ABReport(
         name_a=found.inputs.name_a,
         name_b=found.inputs.name_b,
-        decision=found.decision.value,
+        decision=(ABDecision.CANNOT_TELL if undecided and found.unusable else found.decision).value,
         basis="judge",
         unit="points",
         difference=lead,
@@ -319,20 +301,10 @@ def _by_judges(found: JudgedComparison) -> ABReport:
             "run": str(found.inputs.run),
         },
         stopped=stopped,
-        unusable=found.unusable or found.slot_preference,
-        reason=found.slot_preference or (None if found.unusable else found.stop_reason),
+        reason=found.slot_preference or found.unusable or found.stop_reason,
         findings=found.findings,
         problems=tuple(dict.fromkeys((*found.failures, *found.problems))),
     )
-
-
-def score_table(answers: Iterable[Answer]) -> ScoreTable:
-    """The scores of a file, by metric and sample."""
-    table: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for answer in answers:
-        for name, value in answer.scores.items():
-            table[name][answer.prompt_id].append(value)
-    return table
 
 
 def drop_other_prompts(
@@ -361,40 +333,3 @@ def drop_other_prompts(
     dropped = frozenset(other)
     left, right = ([one for one in side if one.prompt_id not in dropped] for side in (first, second))
     return left, right
-
-
-def choose_score(known: Collection[str], wanted: str | None) -> str:
-    """The score to compare: the wanted one, the only one, or the one that is called ``score``."""
-    if wanted is None and (len(known) == 1 or _MAIN_SCORE in known):
-        return _MAIN_SCORE if _MAIN_SCORE in known else next(iter(known))
-    if wanted is None or wanted not in known:
-        which = (
-            f"{option_name('score', wanted)}: no such score in both"
-            if wanted
-            else f"several scores; choose one with {option_name('score')}"
-        )
-        raise BadOption(f"{which}: {', '.join(known)}")
-    return wanted
-
-
-def lower_is_better(score: str, metrics: Collection[str]) -> bool:
-    """Whether a score is one of these metrics, with any filter or part."""
-    return score in metrics or score.partition(",")[0].partition("/")[0] in metrics
-
-
-def _repeat_note(
-    a: Mapping[str, list[float]], b: Mapping[str, list[float]], both: Collection[str]
-) -> Iterator[str]:
-    repeated = sum(len(a[prompt]) > 1 or len(b[prompt]) > 1 for prompt in both)
-    if repeated:
-        yield f"{repeated:,} {'sample has' if repeated == 1 else 'samples have'} repeats; they were averaged"
-
-
-def _scale_note(a: Collection[float], b: Collection[float]) -> Iterator[str]:
-    """Between 0 and 1 on one side, and up to 100 on the other."""
-    low, high = sorted((max(a), max(b)))
-    if all(value >= 0.0 for value in (*a, *b)) and low <= 1.0 and _LARGE_SCORE_POINTS <= high <= 100.0:
-        yield (
-            f"the scores of A are between {min(a):g} and {max(a):g}, those of B between {min(b):g} and {max(b):g}: "
-            "their scales seem to differ"
-        )

@@ -12,20 +12,24 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from tiltyard.core.judging.power_analysis import expected_precision
 from tiltyard.core.judging.verdict import QuestionState
-from tiltyard.core.ratings.comparison import (
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.paired_difference import (
     MIN_SEQUENCE_PROMPTS,
     ABDecision,
     PairedDifference,
     decide,
     prompts_needed,
 )
-from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import Answer
 from tiltyard.judges.ledger import Ledger
 from tiltyard.runs.ab_lead import (
     AB_MODE,
+    RESTS_ON_JUDGE,
     SCALE_POINTS,
     ab_difference,
     planned_prompts,
@@ -71,6 +75,37 @@ class ABInputs:
 
 
 @dataclass(frozen=True, slots=True)
+class StopRule:
+    """What ends a comparison, and what its interval rests on."""
+
+    #: Differences up to this, in rating points, count as the same.
+    margin: float
+    #: Whether it ends once the second model is not worse by more than the margin.
+    at_not_worse: bool = False
+    #: One look at this many prompts, instead of looks until it is decided.
+    fixed: int | None = None
+    max_prompts: int | None = None
+    #: What each prompt comes in, such as its passage.
+    clusters: Mapping[str, str] | None = None
+
+    def looks(self, prompts: int) -> Iterator[int]:
+        """How many of the prompts are judged at each look."""
+        if self.fixed is not None:
+            return iter([min(self.fixed, prompts)])
+        return look_sizes(min(prompts, self.max_prompts or prompts))
+
+    def planned(self, prompts: int) -> int | None:
+        """Where the sequence is narrowest; ``None`` for one look."""
+        return None if self.fixed is not None else planned_prompts(prompts)
+
+    def ends(self, decision: ABDecision) -> bool:
+        """Whether no more prompts are needed."""
+        if decision is ABDecision.NOT_WORSE:
+            return self.at_not_worse
+        return decision is not ABDecision.UNDECIDED
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedComparison:
     """How far the second model leads by the judge's verdicts, in rating points."""
 
@@ -109,6 +144,8 @@ class JudgedComparison:
     @property
     def stop_reason(self) -> str | None:
         """Why judging ended before it was decided, and what to do; ``None`` if the prompts were used up."""
+        if self.unusable:
+            return None
         if self.failures or self.states["provider_error"] or self.states["lost"]:
             return "calls to the judge failed; once the cause is removed, run the command again to resume"
         if not self.states["unasked"]:
@@ -116,7 +153,10 @@ class JudgedComparison:
         if not self.judged and not self.spent and self.first_match is not None:
             least = format_dollars(self.first_match)
             return f"the budget covers no prompt: the two calls of the first may cost up to {least}"
-        return "the budget is used up; run the command again with a higher --budget-usd to resume"
+        return (
+            "the rest of the budget does not cover the worst case of another prompt; run the command again with a "
+            "higher --budget-usd to resume"
+        )
 
     @property
     def more_usd(self) -> str | None:
@@ -155,9 +195,7 @@ def write_ab_inputs(
 def compare_judged(
     inputs: ABInputs,
     watch: RunObserver,
-    *,
-    margin: float,
-    max_prompts: int | None = None,
+    rule: StopRule,
     look: Callable[[JudgedComparison], None] = lambda _found: None,
 ) -> JudgedComparison:
     """Judge until it is decided, the prompts or the budget are used up, or the judge cannot be used.
@@ -165,9 +203,11 @@ def compare_judged(
     ``look`` is called with the result of every look.
     """
     whole = prepare_run(RunRequest(config_path=inputs.config, mode=AB_MODE))
-    most = min(inputs.prompts, max_prompts or inputs.prompts)
+    sizes = list(rule.looks(inputs.prompts))
+    if rule.fixed is not None and sizes[0] > 1:
+        watch.note(fixed_power(sizes[0]))
     seats = whole.seats
-    for size in look_sizes(most):
+    for size in sizes:
         # The run on the first ``size`` prompts, which is resumed as the whole.
         mode = replace(whole.mode, prompts=PromptSelection.model_validate({"n": size}))
         plan = make_plan(whole.config, mode, whole.inputs, whole.seats)
@@ -179,16 +219,26 @@ def compare_judged(
             output_dir=inputs.run,
         ) as judged:
             seats = tuple(judged.judges)
-            found = _compared(inputs, judged, whole, margin)
+            found = _compared(inputs, judged, whole, rule)
             look(found)
             # Writing the folder takes longer than a look; a run that is killed before is resumed from the ledger.
             # Asking more is of no use once the budget is used up, calls fail, or the judge follows the slot.
-            stopped = bool(found.failures or found.slot_preference) or found.states["unasked"] > 0
-            if size >= most or found.decision is not ABDecision.UNDECIDED or stopped:
+            stopped = bool(found.failures) or found.states["unasked"] > 0
+            if size >= sizes[-1] or rule.ends(found.decision) or stopped:
                 finished = judged.write(watch)
                 break
     diagnostics, _ = read_run_documents(finished.out)
     return replace(found, findings=tuple(Finding.from_dict(one) for one in diagnostics["findings"]))
+
+
+def fixed_power(prompts: int) -> str:
+    """What one look at this many prompts can tell."""
+    precision = expected_precision(np.array([[0, prompts], [prompts, 0]]), prompts)
+    assert precision is not None
+    return (
+        f"One look at {prompts:,} prompts: a difference of {precision.detectable:.0f} points is found with "
+        f"{precision.power:.0%} power, if {precision.assumptions.tie_rate:.0%} are ties"
+    )
 
 
 def look_sizes(most: int) -> Iterator[int]:
@@ -202,13 +252,17 @@ def look_sizes(most: int) -> Iterator[int]:
 
 
 def _compared(
-    inputs: ABInputs, judged: JudgedTournament, whole: PreparedRun, margin: float
+    inputs: ABInputs, judged: JudgedTournament, whole: PreparedRun, rule: StopRule
 ) -> JudgedComparison:
-    found = ab_difference(judged.run.battles(), inputs.name_b, inputs.prompts)
+    planned, margin = rule.planned(inputs.prompts), rule.margin
+    found = ab_difference(judged.run.battles(), inputs.name_b, planned, clusters=rule.clusters)
     decision, slot = decide(points(found.low), points(found.high), margin), None
-    if decision is ABDecision.SAME:
+    if rule.fixed is not None and judged.readings.states["unasked"]:
+        # The look was planned for all of them.
+        decision = ABDecision.UNDECIDED
+    if decision in RESTS_ON_JUDGE:
         slot = slot_preference(slot_findings(judged.run))
-        decision = decision if slot is None else ABDecision.UNDECIDED
+        decision = decision if slot is None else ABDecision.CANNOT_TELL
     score_margin = 1.0 / (1.0 + 10.0 ** (-margin / SCALE_POINTS)) - 0.5
     with closing(Ledger(whole.databases.ledger)) as ledger:
         row = ledger.run(judged.run.run_id)
@@ -224,8 +278,8 @@ def _compared(
         decision=decision,
         margin=margin,
         judged=found.prompts,
-        needed=prompts_needed(found, score_margin, planned=planned_prompts(inputs.prompts))
-        if decision is ABDecision.UNDECIDED and slot is None
+        needed=prompts_needed(found, score_margin, planned=planned, not_worse=rule.at_not_worse)
+        if decision is ABDecision.UNDECIDED
         else None,
         spent=row.spent if priced else None,
         answered=row.spent - lost if priced else None,

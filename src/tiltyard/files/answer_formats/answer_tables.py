@@ -72,6 +72,11 @@ _USUAL_METRICS = frozenset(
     {"accuracy", "acc", "acc_norm", "exact_match", "em", "f1", "bleu", "chrf", "rouge1", "rouge2", "rougel"}
     | {"wer", "cer", "perplexity", "pass@1", "passed", "is_correct"}
 )
+#: Metrics that lie between 0 and 1 by what they are.
+SHARE_METRICS = frozenset(
+    {"accuracy", "acc", "acc_norm", "exact_match", "em", "f1", "mc1", "mc2", "pass@1", "passed", "is_correct"}
+    | {"success", "includes", "match"}
+)
 #: Letters are those of Inspect, as it writes them; words are in any case.
 _LETTERS = {"C": 1.0, "I": 0.0}
 _WORDS = {

@@ -1,0 +1,277 @@
+"""Is B better than A, by the scores that both carry: the mean difference over samples, what they come in, and its interval."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tiltyard.core.ratings.paired_difference import (
+    MIN_CLUSTERS,
+    ABDecision,
+    PairedDifference,
+    decide,
+    paired_difference,
+    prompts_needed,
+)
+from tiltyard.errors import BadOption
+from tiltyard.files.answer import Answer
+from tiltyard.files.answer_formats.answer_tables import SHARE_METRICS
+from tiltyard.foundation.arrays import Floats, Ints
+from tiltyard.foundation.option_names import option_name
+from tiltyard.report.ab_report import ABReport, interval_text
+
+#: Scores of one model: metric → prompt → values of its repeats.
+ScoreTable = Mapping[str, Mapping[str, list[float]]]
+
+#: The score that is compared where there are several and none was chosen.
+_MAIN_SCORE = "score"
+#: From this value on, scores beside some that lie between 0 and 1 look like percentages.
+_LARGE_SCORE_POINTS = 10.0
+#: What `cluster` is called where samples are taken for independent, whatever a test finds.
+_NO_CLUSTERS = "prompt"
+#: Fields of an answer that samples can come in; further ones are those that a file has beside them.
+_FIELDS = ("category", "source", "language")
+_PERMUTATION_COUNT, _LEVEL = 999, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRule:
+    """How scores are compared."""
+
+    score: str | None = None
+    #: Differences up to this count as the same, in units of the score.
+    margin: float | None = None
+    #: Whether lower scores are better; files of lm-evaluation-harness may say so themselves.
+    lower_is_better: bool = False
+    at_not_worse: bool = False
+    #: The least and the greatest value of the score.
+    bounds: tuple[float, float] | None = None
+    #: What samples come in.
+    cluster: str | None = None
+
+
+def compare_scores(
+    first: Sequence[Answer], second: Sequence[Answer], rule: ScoreRule, lower_metrics: Collection[str]
+) -> ABReport:
+    """The mean difference of the second model's scores to the first's; repeats of a sample are averaged first."""
+    tables = score_table(first), score_table(second)
+    known = [name for name in tables[0] if name in tables[1]]
+    score = choose_score(known, rule.score)
+    lower = rule.lower_is_better or lower_is_better(score, lower_metrics)
+    others = ", ".join(name for name in known if name != score)
+    notes = []
+    if others and rule.score is None:
+        notes.append(f"compared by {score}; choose another with {option_name('score')}: {others}")
+    a, b = tables[0][score], tables[1][score]
+    both = [prompt for prompt in a if prompt in b]
+    if not both:
+        raise BadOption(
+            f"no sample has the score {score} in both files: samples are paired by their id; "
+            "are these logs of the same task?"
+        )
+    left, right = (np.array([np.mean(side[prompt]) for prompt in both]) for side in (a, b))
+    values = [[value for repeats in side.values() for value in repeats] for side in (a, b)]
+    reach = _reach(score, rule.bounds, [*values[0], *values[1]])
+    found = _difference(right - left, reach, (*first, *second), both, rule.cluster, notes)
+    if reach is not None and np.isfinite(found.low):
+        found = replace(found, low=max(found.low, -reach), high=min(found.high, reach))
+    ends = (-found.high, -found.low) if lower else (found.low, found.high)
+    decision = decide(*ends, rule.margin)
+    sought = {ABDecision.UNDECIDED} if rule.at_not_worse else {ABDecision.UNDECIDED, ABDecision.NOT_WORSE}
+    needed = prompts_needed(found, rule.margin, not_worse=rule.at_not_worse) if decision in sought else None
+    return ABReport(
+        name_a=first[0].model,
+        name_b=second[0].model,
+        decision=decision.value,
+        basis="scores",
+        unit=score,
+        difference=found.mean,
+        low=found.low,
+        high=found.high,
+        level=found.level,
+        compared=found.prompts,
+        margin=rule.margin,
+        more=None if needed is None else max(needed - found.prompts, 1),
+        details={
+            "mean_a": float(left.mean()),
+            "mean_b": float(right.mean()),
+            "only_in_a": len(a) - len(both),
+            "only_in_b": len(b) - len(both),
+        },
+        lower_is_better=lower,
+        reason=_nothing_varies(found, reach) if decision is ABDecision.UNDECIDED else None,
+        notes=(*notes, *_repeat_note(a, b, both), *_scale_note(*values)),
+    )
+
+
+def score_table(answers: Iterable[Answer]) -> ScoreTable:
+    """The scores of a file, by metric and sample."""
+    table: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for answer in answers:
+        for name, value in answer.scores.items():
+            table[name][answer.prompt_id].append(value)
+    return table
+
+
+def choose_score(known: Collection[str], wanted: str | None) -> str:
+    """The score to compare: the wanted one, the only one, or the one that is called ``score``."""
+    if wanted is None and (len(known) == 1 or _MAIN_SCORE in known):
+        return _MAIN_SCORE if _MAIN_SCORE in known else next(iter(known))
+    if wanted is None or wanted not in known:
+        which = (
+            f"{option_name('score', wanted)}: no such score in both"
+            if wanted
+            else f"several scores; choose one with {option_name('score')}"
+        )
+        raise BadOption(f"{which}: {', '.join(known)}")
+    return wanted
+
+
+def lower_is_better(score: str, metrics: Collection[str]) -> bool:
+    """Whether a score is one of these metrics, with any filter or part."""
+    return score in metrics or _plain_name(score) in metrics
+
+
+def clusters_of(answers: Iterable[Answer], prompts: Collection[str], field: str) -> dict[str, str]:
+    """What each of the prompts comes in, by a field of its answers; `BadOption` if some lack it."""
+    found: dict[str, str] = {}
+    for answer in answers:
+        value = _field(answer, field)
+        if value is not None:
+            found.setdefault(answer.prompt_id, value)
+    lacking = [prompt for prompt in prompts if prompt not in found]
+    if lacking:
+        raise BadOption(
+            f"{option_name('cluster', field)}: {len(lacking):,} of {len(prompts):,} prompts have no {field}, "
+            f"such as {lacking[0]}"
+        )
+    return {prompt: found[prompt] for prompt in prompts}
+
+
+def _plain_name(score: str) -> str:
+    return score.partition(",")[0].partition("/")[0]
+
+
+def _reach(score: str, bounds: tuple[float, float] | None, values: Collection[float]) -> float | None:
+    """The largest difference that two scores can have: by the stated bounds, or by what the score is.
+
+    The range of the values at hand says nothing: among many equal samples it is 0.
+    """
+    if bounds is not None:
+        outside = next((value for value in values if not bounds[0] <= value <= bounds[1]), None)
+        if outside is not None:
+            raise BadOption(
+                f"{option_name('bounds', f'{bounds[0]:g},{bounds[1]:g}')}: a score of {score} is {outside:g}"
+            )
+        return bounds[1] - bounds[0]
+    shares = _plain_name(score).lower() in SHARE_METRICS and all(0.0 <= value <= 1.0 for value in values)
+    return 1.0 if shares or set(values) <= {0.0, 1.0} else None
+
+
+def _nothing_varies(found: PairedDifference, reach: float | None) -> str | None:
+    """Why there is no interval, if it is for want of differences or of clusters."""
+    if found.clusters < MIN_CLUSTERS and found.clusters < found.prompts:
+        return (
+            f"the samples come in only {found.clusters:.1f} even clusters, too few to tell how others would differ; "
+            f"{MIN_CLUSTERS} are needed"
+        )
+    if reach is None and not np.isfinite(found.low):
+        return f"all samples differ by the same; say which values the score can have, with {option_name('bounds')}"
+    return None
+
+
+def _difference(
+    values: Floats,
+    reach: float | None,
+    answers: Sequence[Answer],
+    prompts: Sequence[str],
+    cluster: str | None,
+    notes: list[str],
+) -> PairedDifference:
+    """The difference by the clusters that were chosen; else by those that a test finds, if they make it wider."""
+
+    def by(field: str) -> PairedDifference:
+        return paired_difference(values, reach, clusters=numbers[field])
+
+    numbers: dict[str, Ints] = {}
+    if cluster is not None and cluster != _NO_CLUSTERS:
+        numbers[cluster] = _numbered(clusters_of(answers, prompts, cluster))
+        return by(cluster)
+    alone = paired_difference(values, reach)
+    if cluster == _NO_CLUSTERS:
+        return alone
+    extra = dict.fromkeys(name for answer in answers for name in answer.extra)
+    for field in (*_FIELDS, *extra):
+        try:
+            numbered = _numbered(clusters_of(answers, prompts, field))
+        except BadOption:
+            continue
+        if 1 < numbered.max() + 1 < len(prompts):
+            numbers[field] = numbered
+    for field in _differing(values, numbers):
+        wider = by(field)
+        if wider.high - wider.low > alone.high - alone.low:
+            shown = interval_text(alone.low, alone.high, "")
+            notes.append(
+                f"samples of one {field} are alike, so the interval is for more of them ({shown.strip()} if they "
+                f"were not); {option_name('cluster', field)} chooses it, {option_name('cluster', _NO_CLUSTERS)} the other"
+            )
+            return wider
+    return alone
+
+
+def _numbered(clusters: Mapping[str, str]) -> Ints:
+    return np.unique(list(clusters.values()), return_inverse=True)[1].astype(np.int64)
+
+
+def _differing(values: Floats, numbers: Mapping[str, Ints]) -> list[str]:
+    """Fields by which samples differ more than chance explains, by Holm's rule; the coarsest first.
+
+    The statistic is the sum of squared sums of each cluster. The draws have a fixed seed.
+    """
+    residuals = values - values.mean()
+
+    def spread(order: Ints | slice, clusters: Ints) -> float:
+        return float((np.bincount(clusters, residuals[order]) ** 2).sum())
+
+    found = []
+    for field, clusters in numbers.items():
+        draws = np.random.default_rng(0)
+        seen = spread(slice(None), clusters)
+        reached = sum(
+            spread(draws.permutation(len(residuals)), clusters) >= seen * (1.0 - 1e-12)
+            for _ in range(_PERMUTATION_COUNT)
+        )
+        found.append(((1 + reached) / (1 + _PERMUTATION_COUNT), field))
+    kept = []
+    for place, (p, field) in enumerate(sorted(found)):
+        if p > _LEVEL / (len(found) - place):
+            break
+        kept.append(field)
+    return sorted(kept, key=lambda field: int(numbers[field].max()))
+
+
+def _field(answer: Answer, name: str) -> str | None:
+    value = getattr(answer, name) if name in _FIELDS else answer.extra.get(name)
+    return str(value) if isinstance(value, str | int) and value != "" else None
+
+
+def _repeat_note(
+    a: Mapping[str, list[float]], b: Mapping[str, list[float]], both: Collection[str]
+) -> Iterator[str]:
+    repeated = sum(len(a[prompt]) > 1 or len(b[prompt]) > 1 for prompt in both)
+    if repeated:
+        yield f"{repeated:,} {'sample has' if repeated == 1 else 'samples have'} repeats; they were averaged"
+
+
+def _scale_note(a: Collection[float], b: Collection[float]) -> Iterator[str]:
+    """Between 0 and 1 on one side, and up to 100 on the other."""
+    low, high = sorted((max(a), max(b)))
+    if all(value >= 0.0 for value in (*a, *b)) and low <= 1.0 and _LARGE_SCORE_POINTS <= high <= 100.0:
+        yield (
+            f"the scores of A are between {min(a):g} and {max(a):g}, those of B between {min(b):g} and {max(b):g}: "
+            "their scales seem to differ"
+        )

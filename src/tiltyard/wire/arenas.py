@@ -273,6 +273,11 @@ class ShadowBoard:
     unordered: Annotated[bool, Field(description="Whether the votes settle no order, whatever badges say.")]
     models: Annotated[Sequence[ShadowRow], Field(description="Ranked models, in the order of the board.")]
 
+    @property
+    def moved(self) -> int:
+        """The number of models whose two ranks differ."""
+        return sum(one.legacy_rank != one.policy_rank for one in self.models)
+
 
 @dataclass(frozen=True, slots=True)
 class ReportInfo:

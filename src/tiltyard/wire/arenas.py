@@ -75,6 +75,7 @@ class ImportedVotes:
 
     votes: Annotated[int, Field(description="Votes of the file.")]
     added: Annotated[int, Field(description="Those that the arena did not have.")]
+    repeated: Annotated[int, Field(description="Those added that equal others: they count twice.")]
     left_out: Annotated[
         Mapping[str, int], Field(description="Rows of the file that are no votes to be rated, by reason.")
     ]

@@ -105,6 +105,11 @@ class Refused(TiltyardError):
 class NotFound(Refused):
     """No such arena, model, prompt, matchup or snapshot; or the caller may not see it."""
 
+    @classmethod
+    def arena(cls, name: str) -> NotFound:
+        """No arena has this name, which the caller gave; the same of one that the caller may not see."""
+        return cls(f"no such arena: {name[:100]!r}; see the list of arenas")
+
 
 class NotAllowed(Refused):
     """Not signed in (``known=False``), or signed in without the required permission (``known=True``)."""

@@ -82,11 +82,26 @@ def test_past_votes_are_imported_once_and_their_voters_erased(arena, tmp_path):
     assert (done.code, done.out) == (0, "Imported 3 of 3 votes.\n")
     again = run("arena", "import-votes", arena.name, str(path), *options)
     assert again.out == "Imported 0 of 3 votes. 3 were there already.\n"
-    erased = run("arena", "erase", arena.name, "--voter", "ann", "--reason", "a request")
-    assert "the details of 3 matchups" in erased.out
     assert run("arena", "erase", arena.name, "--reason", "a request").code == 2
+    nobody = run("arena", "erase", arena.name, "--voter", "nobody here", "--reason", "a request")
+    assert nobody.code == 2
+    assert "'nobody here'" in nobody.err
+    assert not re.search(r"\d{9}", nobody.err)
     missing = run("arena", "import-votes", arena.name, str(tmp_path / "nothing.csv"))
     assert missing.code == 2
+    assert run("arena", "erase", "poesm", "--voter", "ann", "--reason", "a request").err.count("'poesm'") == 1
+    longer = tmp_path / "longer.csv"
+    longer.write_text(path.read_text() + "\nmodel-0,model-1,left,prompt-0,bob")
+    doubled = run("arena", "import-votes", arena.name, str(longer), *options)
+    assert (doubled.code, doubled.out) == (0, "Imported 4 of 4 votes.\n")
+    assert doubled.err.startswith("Warning: 3 votes ")
+    erased = run("arena", "erase", arena.name, "--voter", "ann", "--reason", "a request")
+    assert "the details of 6 matchups" in erased.out
+    path.write_text(path.read_text().replace("right", "DRAW"))
+    refused = run("arena", "import-votes", arena.name, str(path), *options)
+    assert refused.code == 2
+    assert "--outcomes DRAW=" in refused.err
+    assert "--skip-invalid" not in refused.err
 
 
 def test_a_log_is_archived_once_and_again_after_an_erasure(database, arena, tmp_path):

@@ -38,6 +38,20 @@ def test_votes_enter_by_either_way_once_and_the_board_says_so(running):
     rate(running.database)
     board = running.client().get("/arenas/arena").text
     assert 'class="micro imported-votes">3 ' in board
+    assert running.client().get("/api/v1/arenas/arena/board").json()["imported"] == 3
+    judged = client.get("/api/v1/arenas/arena/board", params={"source": "llm-judge"})
+    assert "imported" not in judged.json()
+
+
+def test_votes_that_are_there_twice_are_told_of(running):
+    client = signed(running)
+    assert client.post(API, content=lines(vote(), vote(winner="tie"))).json()["repeated"] == 0
+    again = client.post(API, content=lines(vote(), vote(winner="b"))).json()
+    assert (again["added"], again["repeated"]) == (2, 1)
+    page = upload(client, lines(vote(winner="tie"), vote(winner="b"), vote(voter="bob")))
+    assert page.status_code == 200
+    assert "2 votes equal" in page.text
+    assert [one["done"] for one in client.get(API).json()["files"]] == [2, 2, 3]
 
 
 @pytest.mark.parametrize(("data", "status"), [*REFUSED, (lines(vote(model_a="nobody")), 409)])

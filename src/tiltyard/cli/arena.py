@@ -22,7 +22,7 @@ from tiltyard.cli.database_options import (
 )
 from tiltyard.cli.options import Columns, Format, Outcomes, read_options
 from tiltyard.cli.progress import count_progress
-from tiltyard.errors import BadOption, Conflict
+from tiltyard.errors import BadOption, Conflict, NotFound
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
@@ -334,11 +334,10 @@ def import_votes(
         )
     for reason, count in done.left_out:
         typer.echo(f"Left out: {count:,} votes: {escape_controls(reason)}.", err=True)
-    typer.echo(f"Imported {done.added:,} of {done.votes:,} votes.{_there_already(done.votes - done.added)}")
-
-
-def _there_already(votes: int) -> str:
-    return f" {votes:,} were there already." if votes else ""
+    if done.repeated:
+        typer.echo(f"Warning: {done.warning}", err=True)
+    there = f" {done.votes - done.added:,} were there already." if done.votes > done.added else ""
+    typer.echo(f"Imported {done.added:,} of {done.votes:,} votes.{there}")
 
 
 def _keys(environment: Environment) -> SecretKeys:
@@ -417,11 +416,14 @@ def erase(
     environment = serving_environment()
 
     async def erasing(pool: ConnectionPool) -> ErasedTexts:
-        number = session
-        if voter is not None:
-            number = imported_session(_keys(environment), (await find_arena(pool, name)).arena, voter)
-        assert number is not None
-        return await erase_session(pool, name, number, reason=reason, actor="cli")
+        if session is not None:
+            return await erase_session(pool, name, session, reason=reason, actor="cli")
+        assert voter is not None
+        number = imported_session(_keys(environment), (await find_arena(pool, name)).arena, voter)
+        try:
+            return await erase_session(pool, name, number, reason=reason, actor="cli")
+        except NotFound:
+            raise NotFound(f"{name} has nothing of {voter!r}; check the name, or it was erased") from None
 
     done = run_with_pool(erasing, connections=2)
     typer.echo(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -246,15 +246,17 @@ def open_memory(records: Records, options: ReadOptions) -> BattleSource:
 
 
 @contextmanager
-def explain_invalid(sources: Sequence[BattleSource]) -> Iterator[None]:
-    """Say of an invalid row how many others there are, of what kinds, and what to do about them."""
+def explain_invalid(
+    sources: Sequence[BattleSource], *, offered: Collection[str] = ("outcomes", "skip_invalid")
+) -> Iterator[None]:
+    """Say of an invalid row how many others there are, of what kinds, and what to do, by the options that are offered."""
     try:
         yield
     except BadBattle:
         for source in sources:
             invalid = source.find_invalid()
             if invalid.problems:
-                raise invalid.error() from None
+                raise invalid.error(offered) from None
         raise
 
 

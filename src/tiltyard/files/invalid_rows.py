@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tiltyard.errors import BadBattle
@@ -79,8 +79,8 @@ class InvalidRows:
             notes += [_note(name, values) for values in apart]
         return notes
 
-    def error(self) -> BadBattle:
-        """All of it as one error: the first place as it stands, then the others, then what to do."""
+    def error(self, offered: Collection[str]) -> BadBattle:
+        """All of it as one error: the first place as it stands, then the others, then what to do with the options offered."""
         (_, first), *others = self.problems.items()
         parts = [first.text, *([first.models] if first.models else [])]
         if first.rows > 1:
@@ -93,18 +93,14 @@ class InvalidRows:
         if rest:
             parts.append(f"{rest:,} more rows with other problems")
         ways = ["spell winners as the models of their rows"] if self.misspelt_names else []
-        if 0 < len(self.unknown_words) <= _SHOWN_WORDS:
+        if "outcomes" in offered and 0 < len(self.unknown_words) <= _SHOWN_WORDS:
             option = option_name("outcomes", dict.fromkeys(self.unknown_words, "…"))
             ways.append(f"say what words mean with {option} (a, b, tie or both_bad)")
-        return BadBattle(
-            "; ".join(
-                [
-                    *parts,
-                    ", or ".join([*ways, f"leave out invalid rows with {option_name('skip_invalid', True)}"]),
-                ]
-            ),
-            where=first.first,
-        )
+        if "skip_invalid" in offered:
+            ways.append(f"leave out invalid rows with {option_name('skip_invalid', True)}")
+        else:
+            ways.append("correct these rows, or remove them from the file")
+        return BadBattle("; ".join([*parts, ", or ".join(ways)]), where=first.first)
 
 
 def _note(name: str, same: list[tuple[str, _Problem]]) -> tuple[str, int]:

@@ -75,6 +75,7 @@ class ImportedVotes:
 
     votes: Annotated[int, Field(description="Votes of the file.")]
     added: Annotated[int, Field(description="Those that the arena did not have.")]
+    repeated: Annotated[int, Field(description="Those added that equal others: they count twice.")]
     left_out: Annotated[
         Mapping[str, int], Field(description="Rows of the file that are no votes to be rated, by reason.")
     ]
@@ -272,6 +273,11 @@ class ShadowBoard:
     status: str | None
     unordered: Annotated[bool, Field(description="Whether the votes settle no order, whatever badges say.")]
     models: Annotated[Sequence[ShadowRow], Field(description="Ranked models, in the order of the board.")]
+
+    @property
+    def moved(self) -> int:
+        """The number of models whose two ranks differ."""
+        return sum(one.legacy_rank != one.policy_rank for one in self.models)
 
 
 @dataclass(frozen=True, slots=True)

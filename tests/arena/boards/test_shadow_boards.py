@@ -39,9 +39,10 @@ def test_places_are_those_of_a_naive_sort(document, order):
         row = rows[one.model]
         assert one.legacy_rank == 1 + sum(each.legacy_elo > row.legacy_elo for each in rows.values())
         assert one.policy_rank == 1 + sum(each.score(order) > row.score(order) for each in rows.values())
-        assert bool(one.why) >= (one.legacy_rank != one.policy_rank)
+        assert bool(one.why) == (one.legacy_rank != one.policy_rank)
         assert (one.rd, one.volatility, one.badge) == (row.rd, row.volatility, row.badge)
     assert (found.order, found.phase) == (order, document.phase)
+    assert found.moved == sum(one.legacy_rank != one.policy_rank for one in found.models)
     today = "legacy_rank" if document.phase == 2 else "policy_rank"
     if document.phase == 2 or order == document.order:
         assert [getattr(one, today) for one in found.models] == [one + 1 for one in range(len(rows))]
@@ -69,6 +70,41 @@ def test_what_uncertainty_takes_off_is_told_apart_from_another_rating(document):
         for name, one in changed(**{first.model: unmoved, second.model: same}).items()
         if name in (first.model, second.model)
     } == {""}
+
+
+def test_both_bad_votes_explain_a_rise_past_models_with_fewer_of_them(document):
+    """By legacy Elo: first, second, third. By the rating: third, first, second, or as many as are changed."""
+
+    def why(both_bad, elos, ratings):
+        changed = {
+            row.model: replace(
+                row,
+                legacy_elo=9000.0 + elo,
+                rating=9000.0 + rating,
+                conservative=9000.0 + rating - 2,
+                rd=1.0,
+                record=replace(row.record, both_bad=bad),
+            )
+            for row, bad, elo, rating in zip(document.rows, both_bad, elos, ratings, strict=False)
+        }
+        rows = tuple(changed.get(row.model, row) for row in document.rows)
+        said = {one.model: one for one in shadow_of(replace(document, rows=rows)).models}
+        return [said[model] for model in changed]
+
+    first, second, third = why((10, 20, 3000), (30, 20, 10), (20, 10, 30))
+    assert "3,000 both-bad" in third.why
+    assert "both-bad" not in first.why + second.why
+    assert "both-bad" not in why((10, 3000, 3000), (30, 20, 10), (20, 10, 30))[2].why
+    # Up by the rating and down again by what uncertainty takes off: nothing changes, so nothing is explained.
+    one, other = (row for row in document.rows if row.rank in (1, 2))
+    same = {"legacy_elo": 9000.0, "rating": 9001.0, "rd": 50.0, "conservative": 8901.0}
+    best = {"legacy_elo": 9001.0, "rating": 9000.0, "rd": 1.0, "conservative": 8998.0}
+    changed = {one.model: best, other.model: same}
+    rows = tuple(replace(row, **changed.get(row.model, {})) for row in document.rows)
+    found = shadow_of(replace(document, rows=rows))
+    moved = [each for each in found.models if each.model not in changed and each.why]
+    assert {each.why for each in found.models if each.model in changed} == {""}
+    assert found.moved == len(moved)
 
 
 def test_a_board_of_phase_1_says_nothing_without_its_shadow(document, monkeypatch):

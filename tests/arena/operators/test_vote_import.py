@@ -14,8 +14,11 @@ from support.live_arenas import made_arena, make_arena, voting_queue_of
 from support.pool_work import asked
 from support.voted_arenas import cast, close_window, rate, voted
 from tiltyard.arena.boards.snapshots import latest_snapshot
+from tiltyard.arena.log.event_log import HUMAN, JUDGE
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.votes import count_imported, read_bounds, read_names, read_votes
+from tiltyard.arena.maintenance.segment_replay import replay_archive
+from tiltyard.arena.maintenance.segment_writer import SegmentArchive, archive_log
 from tiltyard.arena.operators import vote_import
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.operators.vote_import import VoteFile, import_votes, imported_session
@@ -24,6 +27,7 @@ from tiltyard.arena.operators.voters import list_flagged_groups, list_voter_page
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.core.policy.state.vote_marks import VoteMark
 from tiltyard.errors import Conflict, InputError, StoreFault
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.postgres.connections import connect, open_pool
@@ -99,6 +103,8 @@ def test_the_board_equals_that_of_the_same_votes_cast_live(database, tmp_path):
     assert cast.pop("serving")["widest"] == brought.pop("serving")["widest"]
     different = {name for name in cast if cast[name] != brought[name]}
     assert different == {"arena", "at", "position"}
+    assert brought.keys() - cast.keys() == {"imported"}
+    assert brought["imported"] == 320
     assert brought["rows"]
     with connect(database) as connection:
         folds = replay_log(connection, other.arena, brought["position"], 0)
@@ -190,6 +196,34 @@ def test_the_same_votes_in_another_file_or_read_otherwise(database, tmp_path):
         bring(database, path, outcomes={"A": "b"})
 
 
+@pytest.mark.parametrize("timed", [True, False])
+def test_votes_of_a_file_that_equal_those_of_another_are_counted(database, tmp_path, timed):
+    untimed = {} if timed else {"time": None}
+    rows = [vote(k, **untimed) for k in range(30)]
+    made_arena(database)
+    made_arena(database, name="other")
+    assert bring(database, write(tmp_path / "first.jsonl", rows)).repeated == 0
+    assert bring(database, tmp_path / "first.jsonl").repeated == 0
+    changes = ({"outcome": "B"}, {"voter": "nobody"}, {"model_a": "model-2"}, {"prompt_id": "prompt-0"})
+    near = [row | change for row, change in zip(rows[1:5], changes, strict=True)]
+    near += [vote(k, time=(FIRST + timedelta(microseconds=1)).isoformat()) for k in range(timed)]
+    second = write(tmp_path / "second.jsonl", [*near, *rows[20:]])
+    done = bring(database, second)
+    assert (done.added, done.repeated) == (len(near) + 10, 10)
+    assert bring(database, second, "other").repeated == 0
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_advice_on_invalid_rows_names_only_what_there_is(database, tmp_path, served):
+    made_arena(database)
+    path = write(tmp_path / "votes.jsonl", [vote(), vote(1, outcome="DRAW"), vote(2, time="yesterday")])
+    with pytest.raises(InputError) as caught:
+        asked(database, lambda pool: import_votes(pool, KEYS, "arena", VoteFile(path, "f", text_only=served)))
+    assert "DRAW" in str(caught.value)
+    assert "skip_invalid" not in str(caught.value)
+    assert ("outcomes=" in str(caught.value)) is not served
+
+
 @pytest.mark.parametrize(
     ("changed", "error"),
     [
@@ -238,16 +272,18 @@ def test_imported_voters_are_excluded_and_erased_as_others(database, tmp_path):
     assert {one, other}.isdisjoint(vote.session for vote in found)
     assert len(found) == 16
     assert sum(vote.detail is None for vote in found) == 4
-    assert asked(database, lambda pool: read_board(pool, arena.arena)).votes == 16
+    snapshot = asked(database, lambda pool: read_board(pool, arena.arena))
+    assert (snapshot.votes, json.loads(snapshot.document)["imported"]) == (16, 16)
     assert imported_upto(database, arena.arena, 2**40) == 16
+    archive_log(database, "arena", SegmentArchive(tmp_path / "archive", tmp_path / "voters.parquet"))
+    again = replay_archive(tmp_path / "archive").board(HUMAN, arena.settings)
+    assert json.loads(again.document)["imported"] == 16
 
 
 def imported_upto(url, arena, position):
-    async def count(pool):
-        async with pool.connection() as connection:
-            return await count_imported(connection, arena, upto=position)
-
-    return asked(url, count)
+    with connect(url) as connection:
+        assert count_imported(connection, arena, JUDGE, upto=position) == 0
+        return count_imported(connection, arena, HUMAN, upto=position)
 
 
 def test_imported_votes_are_counted_at_every_position(database, tmp_path, monkeypatch):
@@ -261,6 +297,8 @@ def test_imported_votes_are_counted_at_every_position(database, tmp_path, monkey
     with connect(database) as connection:
         columns = read_columns(connection, arena.arena, 0)
     assert columns.imported(0) == 7
+    dropped = columns.serial[columns.mark == VoteMark.IMPORTED][:2].tolist()
+    assert columns.imported(dropped=dropped) == 5
     assert columns.imported(int(datetime.now(UTC).timestamp()) + 60) == 0
     assert not asked(database, lambda pool: list_flagged_groups(pool, arena))
     listed, _ = asked(database, lambda pool: list_voter_page(pool, arena))

@@ -93,7 +93,7 @@ class TestRefusals:
         assert self.refusal("open", scopes, arena) == reason
         welcome = scopes is not None and reason is None
         assert self.refusal("closed", scopes, arena) == (
-            None if welcome else "no such arena; see the list of arenas"
+            None if welcome else "no such arena: 'main'; see the list of arenas"
         )
         assert self.refusal("closed", scopes, arena, "passcode") == self.refusal("closed", scopes, arena)
         told = self.refusal("open", scopes, arena, "invitation")

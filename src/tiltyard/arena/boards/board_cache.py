@@ -42,7 +42,6 @@ from tiltyard.arena.log.votes import (
     ChosenVotes,
     UnratedVotes,
     count_excluded,
-    count_imported,
     count_unrated,
     limited_connection,
     read_arrivals,
@@ -228,13 +227,6 @@ class BoardCache:
             return 0
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             return await count_excluded(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
-
-    async def imported(self, snapshot: Snapshot) -> int:
-        """The number of votes in a snapshot that were imported."""
-        if snapshot.source != HUMAN:
-            return 0
-        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
-            return await count_imported(connection, snapshot.arena, upto=snapshot.position)
 
     async def unrated(self, snapshot: Snapshot) -> UnratedVotes:
         """The numbers of votes up to a snapshot that are not rated, and therefore not in it."""

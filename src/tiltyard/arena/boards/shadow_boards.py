@@ -33,10 +33,7 @@ def shadow_board(snapshot: Snapshot) -> ShadowBoard:
         order=order,
         status=board.status,
         unordered=claims_nothing(board.settled),
-        models=tuple(
-            _shadow_row(board, row, legacy.get(row.model), rating.get(row.model), policy.get(row.model))
-            for row in seen
-        ),
+        models=tuple(_shadow_row(board, row, legacy, rating, policy) for row in seen),
     )
 
 
@@ -46,13 +43,16 @@ def _places(scores: Mapping[str, float | None]) -> dict[str, int]:
     return {model: n for n, model in enumerate(sorted(known, key=lambda model: -known[model]), start=1)}
 
 
+_Places = Mapping[str, int]
+
+
 def _shadow_row(
-    board: BoardDocument, row: ArenaRow, legacy: int | None, rating: int | None, policy: int | None
+    board: BoardDocument, row: ArenaRow, legacy: _Places, rating: _Places, policy: _Places
 ) -> ShadowRow:
     return ShadowRow(
         model=row.model,
-        legacy_rank=legacy,
-        policy_rank=policy,
+        legacy_rank=legacy.get(row.model),
+        policy_rank=policy.get(row.model),
         legacy_elo=row.legacy_elo,
         rating=row.rating,
         rd=row.rd,
@@ -65,22 +65,32 @@ def _shadow_row(
     )
 
 
-def _why(
-    board: BoardDocument, row: ArenaRow, legacy: int | None, rating: int | None, policy: int | None
-) -> str:
+def _why(board: BoardDocument, row: ArenaRow, legacy: _Places, rating: _Places, policy: _Places) -> str:
     """Why the two places differ: first by the other rating, then by what uncertainty takes off it."""
-    if legacy is None or rating is None or policy is None:
+    by_elo, by_rating, by_policy = (places.get(row.model) for places in (legacy, rating, policy))
+    if by_elo is None or by_rating is None or by_policy is None:
         return "It has no score under the policy yet."
+    if by_elo == by_policy:
+        return ""
     said = []
-    if rating != legacy:
+    if by_rating != by_elo:
         method = "Bradley–Terry" if board.method.order == "bradley-terry" else "Glicko-2"
-        higher = "higher" if rating < legacy else "lower"
-        bad = f"; its {row.both_bad} both-bad votes lower Elo only" if row.both_bad else ""
-        said.append(f"{_moved(legacy, rating)}: {method} rates it {higher} among the others than Elo{bad}.")
-    if policy != rating:
-        than = "less" if policy < rating else "more"
+        higher = "higher" if by_rating < by_elo else "lower"
+        passed = [
+            other.both_bad
+            for other in board.rows
+            if legacy.get(other.model, by_elo) < by_elo and rating.get(other.model, 0) > by_rating
+        ]
+        bad = ""
+        if by_rating < by_elo and passed and row.both_bad > max(passed):
+            bad = f"; its {row.both_bad:,} both-bad votes, more than those of the models it passes, lower Elo only"
         said.append(
-            f"{_moved(rating, policy)}: 2·RD takes {row.confidence:.0f} off its rating, {than} than off others’."
+            f"{_moved(by_elo, by_rating)}: {method} rates it {higher} among the others than Elo{bad}."
+        )
+    if by_policy != by_rating:
+        than = "less" if by_policy < by_rating else "more"
+        said.append(
+            f"{_moved(by_rating, by_policy)}: 2·RD takes {row.confidence:.0f} off its rating, {than} than off others’."
         )
     return " ".join(said)
 

@@ -108,7 +108,7 @@ async def lock_arena(connection: Connection, name: str) -> Arena:
 async def _require_arena(database: Database, named: str, name: str) -> Arena:
     row = await _named(database, named, name)
     if row is None:
-        raise NotFound("no such arena; see the list of arenas")
+        raise NotFound.arena(name)
     return _arena(row)
 
 

@@ -106,9 +106,10 @@ class LogColumns:
         """The number of votes of a source, since a time in seconds, that are not blind."""
         return int(np.count_nonzero(self._votes(source, since) & (self.blind == 0)))
 
-    def imported(self, since: int) -> int:
-        """The number of people's votes that were imported since a time in seconds."""
-        return int(np.count_nonzero(self._votes(HUMAN, since) & (self.mark == VoteMark.IMPORTED)))
+    def imported(self, since: int = 0, dropped: Collection[int] = ()) -> int:
+        """The number of people's votes that were imported since a time in seconds, without those of dropped serials."""
+        votes = self._votes(HUMAN, since) & (self.mark == VoteMark.IMPORTED)
+        return int(np.count_nonzero(votes & ~np.isin(self.serial, list(dropped))))
 
     def _votes(self, source: int, since: int) -> Bools:
         of_source: Bools = (self.kind == LogKind.VOTE) & (self.source == source)

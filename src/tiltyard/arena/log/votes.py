@@ -329,9 +329,10 @@ async def count_excluded(connection: Connection, arena: int, source: int, *, upt
     return int(row[0])
 
 
-async def count_imported(connection: Connection, arena: int, *, upto: int) -> int:
-    """The number of people's votes as of a position that were cast elsewhere and imported."""
-    row = await fetch_row(connection, "battles_imported", {"arena": arena, "upto": upto})
+def count_imported(connection: psycopg.Connection, arena: int, source: int, *, upto: int) -> int:
+    """The number of votes of a source as of a position that were cast elsewhere and imported."""
+    values = {"arena": arena, "source": source, "upto": upto}
+    row = fetch_row_sync(connection, "battles_imported", values, "count an arena's imported votes")
     assert row is not None
     return int(row[0])
 

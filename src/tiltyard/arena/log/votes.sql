@@ -101,8 +101,8 @@ WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR 
     AND v.source = %(source)s AND d.position <= %(upto)s AND d.undone IS NULL;
 
 -- name: battles_imported
--- The number of imported votes up to a position that are not excluded there. The events of a batch are pairs: a matchup, its vote.
-SELECT coalesce(sum(least(greatest((%(upto)s - i.position + 1) / 2, 0), i.votes)), 0)::bigint - (
+-- The number of imported votes of a source up to a position that are not excluded there; all are of people. The events of a batch are pairs: a matchup, its vote.
+SELECT coalesce(sum(least(greatest((%(upto)s - i.position + 1) / 2, 0), i.votes)), 0)::bigint - CASE count(*) WHEN 0 THEN 0 ELSE (
     SELECT count(DISTINCT v.serial)
     FROM exclusions x
     JOIN excluded_votes v USING (exclusion)
@@ -110,8 +110,8 @@ SELECT coalesce(sum(least(greatest((%(upto)s - i.position + 1) / 2, 0), i.votes)
     JOIN vote_imports b ON b.arena = %(arena)s AND d.position BETWEEN b.position AND b.position + 2 * b.votes
     WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
         AND v.source = 0 AND d.position <= %(upto)s
-)
-FROM vote_imports i WHERE i.arena = %(arena)s;
+) END
+FROM vote_imports i WHERE i.arena = %(arena)s AND %(source)s = 0;
 
 -- name: battles_unrated
 -- The number of votes up to a position that are not rated there, by reason, and when the first of them was cast.

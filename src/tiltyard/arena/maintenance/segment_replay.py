@@ -14,7 +14,7 @@ import numpy as np
 from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.log.crowd_changes import OpenChange
 from tiltyard.arena.log.event_details import EventDetail
-from tiltyard.arena.log.event_log import SOURCES, LogKind
+from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.arena.maintenance.segment_manifest import SEGMENT_FILES, ArchivedSegment, read_archive
@@ -47,13 +47,15 @@ class ReplayedArchive:
     opened: tuple[tuple[OpenAtPosition, ...], ...]
     #: Changes of the crowd that were not explained at the position.
     changes: tuple[OpenChange, ...]
+    #: Votes that were imported, by source.
+    imported: tuple[int, ...]
 
     def board(self, source: int, settings: ArenaSettings) -> Snapshot:
         """The board of one source, as the rater of an arena with these settings publishes it."""
         following = self.followings[source]
         counted = set(following.standing.window.serials().tolist())
         opened = [one for one in self.opened[source] if one.serial in counted]
-        moment = BoardMoment(source, self.position, self.at, self.generation)
+        moment = BoardMoment(source, self.position, self.at, self.generation, imported=self.imported[source])
         arena = RatedArena(0, self.arena, settings)
         return make_snapshot(following, arena, moment, opened, changes=self.changes)
 
@@ -85,7 +87,7 @@ def replay_archive(
     roster = Roster(
         *(tuple(_joined(segments, f"{kind}s.parquet")["name"].tolist()) for kind in ("model", "prompt"))
     )
-    progress, at = FoldProgress(), 0
+    progress, at, imported = FoldProgress(), 0, 0
     opened: tuple[dict[int, OpenAtPosition], ...] = tuple({} for _ in SOURCES)
     changed: dict[int, OpenChange] = {}
     for segment in segments:
@@ -102,6 +104,7 @@ def replay_archive(
             )
         _follow_open(opened, columns)
         _follow_changes(changed, columns)
+        imported += columns.imported(dropped=excluded[HUMAN])
         at = int(columns.at[-1])
     return ReplayedArchive(
         arena=segments[-1].manifest.arena,
@@ -111,6 +114,7 @@ def replay_archive(
         followings=tuple(progress.followings),
         opened=tuple(tuple(each.values()) for each in opened),
         changes=tuple(changed.values()),
+        imported=(imported, 0),
     )
 
 

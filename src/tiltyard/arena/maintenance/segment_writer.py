@@ -92,7 +92,7 @@ def archive_log(
         with translate_errors("find an arena"):
             row = connection.execute(statement("arenas_find"), {"name": name}).fetchone()
         if row is None:
-            raise NotFound("no such arena; see the list of arenas")
+            raise NotFound.arena(name)
         (arena,) = read_rated_arenas(connection, [row[0]])
         if supersede is not None:
             return supersede_segments(connection, arena, archive, reason=supersede)

@@ -27,7 +27,7 @@ from tiltyard.arena.content.arenas import (
     read_prompt_keys,
     require_live,
 )
-from tiltyard.arena.log.buckets import fetch_rows
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, OpenMatchup, append_batch
 from tiltyard.arena.secret_keys import SecretKeys
@@ -41,6 +41,7 @@ from tiltyard.files.input_file import open_input, translate_read_errors
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.files.upload_reader import NATIVE_FORMATS
 from tiltyard.foundation.arrays import Ints
+from tiltyard.foundation.option_names import option_name
 from tiltyard.foundation.retries import Backoff
 from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 from tiltyard.postgres.statements import bucket_statement, statement
@@ -79,8 +80,15 @@ class VoteImportResult:
 
     votes: int
     added: int
+    #: Those added that equal an imported vote that was there already: in voter, prompt, models, outcome and time.
+    repeated: int
     #: Rows of the file that are no votes to be rated, by reason.
     left_out: tuple[tuple[str, int], ...]
+
+    @property
+    def warning(self) -> str:
+        """What to say of repeated votes."""
+        return f"{self.repeated:,} votes equal imported ones in voter, prompt, models, outcome and time: they count twice."
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +181,7 @@ async def import_votes(
         votes = len(past.a)
         entered = _Entering(read.sha256, past.sha256(), file.name, past, shard, actor)
         done = first = await entered.done(connection, found.arena)
+        repeated = await entered.count_repeated(connection, found.arena, first)
     faults = Backoff(_FIRST_RETRY_SECONDS)
     while done < votes:
         try:
@@ -187,7 +196,7 @@ async def import_votes(
         else:
             faults.reset()
             progress(done, votes)
-    return VoteImportResult(votes, votes - first, read.left_out)
+    return VoteImportResult(votes, votes - first, repeated, read.left_out)
 
 
 def _require_open(arena: Arena) -> None:
@@ -212,7 +221,7 @@ def _read_file(file: VoteFile) -> _FileVotes:
     models, prompts, voters = _Codes(), _Codes(), _Codes()
     columns = tuple(array("q") for _ in range(6))
     now = datetime.now(UTC)
-    with explain_invalid([source]):
+    with explain_invalid([source], offered=() if file.text_only else ("outcomes",)):
         for row, battle in enumerate(source.battles(), 1):
             problem = _problem(battle, now)
             if problem is not None:
@@ -250,9 +259,8 @@ def _problem(battle: Battle, now: datetime) -> str | None:
     if battle.model_a == battle.model_b:
         return f"both models are {battle.model_a!r}"
     if not battle.question_id or not battle.voter:
-        missing = "prompt" if battle.voter else "voter"
-        header = "question_id" if battle.voter else "voter"
-        return f"it has no {missing}; name the column that has it, as {header}=HEADER"
+        missing, header = ("prompt", "question_id") if battle.voter else ("voter", "voter")
+        return f"it has no {missing}; name the column that has it with {option_name('columns', {header: 'HEADER'})}"
     if battle.time is not None and battle.time > now:
         return f"its time {battle.time.isoformat()} has not come yet"
     return None
@@ -329,6 +337,14 @@ class _Entering:
                     "secret key of the server"
                 )
         return 0
+
+    async def count_repeated(self, connection: Connection, arena: int, first: int) -> int:
+        """How many of the votes from the first on equal an imported vote of the log."""
+        columns = ("session", "prompt", "a", "b", "kind", "time")
+        rows = {name: getattr(self.past, name)[first:].tolist() for name in columns}
+        values = {name: "{" + ",".join(map(str, numbers)) + "}" for name, numbers in rows.items()}
+        about = {"arena": arena, "no_time": _NO_TIME_MICROSECONDS}
+        return int((await fetch_one(connection, "imports_repeated", values | about))[0])
 
     async def add(self, batch: LogBatch) -> int:
         """Add the next votes, under the arena's lock; return how many are in the log then."""

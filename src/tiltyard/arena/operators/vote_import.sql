@@ -9,6 +9,16 @@ SELECT file_sha256, votes_sha256, min(name), max(total), sum(votes)::bigint, min
 FROM vote_imports WHERE arena = %(arena)s
 GROUP BY file_sha256, votes_sha256 ORDER BY min(position);
 
+-- name: imports_repeated
+-- How many of these votes equal an imported vote of the log: in voter, prompt, models, outcome and time.
+SELECT count(*) FROM (
+    SELECT * FROM unnest(%(session)s::bigint[], %(prompt)s::integer[], %(a)s::integer[], %(b)s::integer[], %(kind)s::smallint[], %(time)s::bigint[])
+    WHERE EXISTS (SELECT FROM vote_imports WHERE arena = %(arena)s)
+    INTERSECT ALL
+    SELECT session, prompt, a, b, outcome, coalesce((extract(epoch FROM (detail ->> 'cast_at')::timestamptz) * 1000000)::bigint, %(no_time)s)
+    FROM events WHERE arena = %(arena)s AND kind = 1 AND mark = 4
+) AS repeated;
+
 -- name: imports_add
 -- A batch of a file entered the log.
 INSERT INTO vote_imports (arena, position, votes, file_sha256, votes_sha256, name, total)

@@ -22,6 +22,7 @@ from tiltyard.arena.log.crowd_changes import read_open_changes
 from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
+from tiltyard.arena.log.votes import count_imported
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, forget_checkpoints, thin_checkpoints
 from tiltyard.arena.rating.crowd_watch import RatedPlace, TellChange, WatchedCrowd
@@ -357,7 +358,8 @@ class ArenaRater:
 
     def _snapshot(self, source: int, position: int, at: datetime, *, evaluated: bool = False) -> Snapshot:
         following = self.following(source)
-        moment = BoardMoment(source, position, at, self._generation, evaluated)
+        imported = count_imported(self._connection, self.arena.arena, source, upto=position)
+        moment = BoardMoment(source, position, at, self._generation, evaluated, imported)
         opened = open_matchups_at(self._connection, self.arena.arena, source, following, position)
         changes = read_open_changes(self._connection, self.arena.arena, position)
         return make_snapshot(following, self.arena, moment, opened, self._progress.batches[source], changes)

@@ -34,6 +34,8 @@ class BoardMoment:
     generation: int
     #: Whether it is made at an evaluation.
     evaluated: bool = False
+    #: How many of its votes were imported.
+    imported: int = 0
 
 
 def make_snapshot(
@@ -106,6 +108,7 @@ def _document(
         position=moment.position,
         generation=moment.generation,
         at=moment.at,
+        imported=moment.imported,
         method=BoardMethod(
             standing.policy,
             following.settings,

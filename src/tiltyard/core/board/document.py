@@ -80,6 +80,8 @@ class BoardDocument(ArenaBoard):
     at: datetime
     #: Counts the exclusions and restorations behind it.
     generation: int
+    #: How many of its votes were cast elsewhere and imported.
+    imported: int
     method: BoardMethod
 
     def __post_init__(self) -> None:
@@ -97,6 +99,7 @@ class BoardDocument(ArenaBoard):
         generation: int,
         at: datetime,
         method: BoardMethod,
+        imported: int = 0,
     ) -> BoardDocument:
         """A board as it is published, its numbers rounded."""
         return cls(
@@ -106,6 +109,7 @@ class BoardDocument(ArenaBoard):
             position=position,
             at=at,
             generation=generation,
+            imported=imported,
             method=method,
         )
 
@@ -121,13 +125,14 @@ class BoardDocument(ArenaBoard):
             at, method = datetime.fromisoformat(said["at"]), BoardMethod.from_dict(said["method"])
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a board's document cannot be read: {error!r}") from None
-        about = from_plain(_About, said)
+        about = from_plain(_About, {"imported": 0, **said})
         return cls(
             **_parts(from_plain(ArenaBoard, said)),
             arena=about.arena,
             source=about.source,
             position=about.position,
             generation=about.generation,
+            imported=about.imported,
             at=at,
             method=method,
         )
@@ -151,6 +156,8 @@ class BoardDocument(ArenaBoard):
         shown = {part.name: to_plain(getattr(self, part.name)) for part in _SHOWN}
         return {
             **shown,
+            # Boards had no such field before votes could be imported, and keep their hashes.
+            **({"imported": self.imported} if self.imported else {}),
             "format": FORMAT,
             "arena": self.arena,
             "source": self.source,
@@ -179,6 +186,7 @@ class _About:
     source: str
     position: int
     generation: int
+    imported: int
 
 
 #: Fields that are written as they are; rows and serving have more than their fields.

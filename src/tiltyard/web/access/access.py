@@ -142,7 +142,7 @@ class Access:
         if actor is not None and (actor.may("judge", queue.name) or actor.may("read", queue.name)):
             return
         if queue.settings.hidden:
-            raise NotFound("no such arena; see the list of arenas")
+            raise NotFound.arena(queue.name)
         if not await self.entry.admit(request, queue.arena, queue.settings):
             raise await self.entry.refusal(request, queue.name, queue.settings)
         # A program must have been given the scope; an operator without a role in the arena votes like anybody.

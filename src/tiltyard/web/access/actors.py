@@ -75,7 +75,7 @@ class Actor:
         if self.may(scope, arena, role):
             return
         if arena is not None and self.grants.role_in(arena) is None:
-            raise NotFound("no such arena; see the list of arenas")
+            raise NotFound.arena(arena)
         raise RoleMissing(_needs(_role_for(scope, role), arena, self.grants.role_in(arena)))
 
     def require_somewhere(self, scope: Scope, role: OperatorRole) -> None:

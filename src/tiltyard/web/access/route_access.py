@@ -116,7 +116,7 @@ async def readable_arena(arena: ArenaName, request: Request, actor: CurrentActor
     if await may_read(request, actor, found):
         return found
     if found.settings.hidden:
-        raise NotFound("no such arena; see the list of arenas")
+        raise NotFound.arena(found.name)
     raise await access_of(request).entry.refusal(request, found.name, found.settings)
 
 

@@ -53,8 +53,6 @@ class SnapshotFacts:
     #: Votes that are not in it: excluded by the operator, and not rated.
     excluded: int
     unrated: UnratedVotes
-    #: Votes in it that were cast elsewhere and imported.
-    imported: int
     #: Until when the first of the waiting votes waits at most; ``None`` if none waits.
     waits_until: datetime | None
     #: At how many of the last evaluations the publication rules held; ``None`` if unknown.
@@ -362,7 +360,6 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
         facts = SnapshotFacts(
             excluded,
             unrated,
-            await boards.imported(snapshot),
             since and since + timedelta(hours=arena.settings.ageing(on_public_address=True)),
             held,
             tuple(categories),

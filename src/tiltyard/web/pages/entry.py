@@ -93,7 +93,7 @@ async def enter_form(
     """Come in with the passcode, and go on to the page that was asked for."""
     access, found = access_of(request), await boards_of(request).arena(arena)
     if found.settings.hidden:
-        raise NotFound("no such arena; see the list of arenas")
+        raise NotFound.arena(arena)
     if found.settings.entry != "passcode":
         return redirect_to(paths.vote(arena))
     wanted = paths.local(next, paths.vote(arena))

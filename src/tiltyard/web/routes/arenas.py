@@ -177,7 +177,9 @@ async def import_past_votes(
             shard=registry.settings.shard,
             actor=actor.name,
         )
-    return ImportedVotes(votes=done.votes, added=done.added, left_out=dict(done.left_out))
+    return ImportedVotes(
+        votes=done.votes, added=done.added, repeated=done.repeated, left_out=dict(done.left_out)
+    )
 
 
 @router.get("/{arena}/past-votes", summary="Files of past votes", responses=_REFUSALS, dependencies=_ADMIN)

@@ -55,6 +55,7 @@ class BoardOut(_Open):
     phase: int
     status: str | None
     votes: int
+    imported: int = Field(default=0, description="Votes that were imported; absent if there are none.")
     first_place: Values | None = Field(
         default=None, description="How many votes would change first place, at most up to a limit."
     )

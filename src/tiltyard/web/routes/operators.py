@@ -116,7 +116,7 @@ def whose_tokens(actor: Actor) -> int | None:
 def check_token_arena(actor: Actor, arena: str | None) -> str | None:
     """The arena that a token is for; `NotFound` if its maker has no role there."""
     if arena is not None and actor.grants.role_in(arena) is None:
-        raise NotFound("no such arena; see the list of arenas")
+        raise NotFound.arena(arena)
     return arena
 
 

@@ -77,7 +77,8 @@ class Policy:
     """The constants of the ranking policy. A standing keeps the policy it was made with.
 
     When an arena changes one, the log is folded with it from that position on. Those that are fixed decide what is
-    stored, and cannot change once an arena has begun.
+    stored, and cannot change once an arena has begun. Nor can the volatility with which models start in Glicko-2: it is
+    given where an arena is created by the API, Python or the operators' page, and is 0.003 otherwise.
     """
 
     phase: int = defined(4, "how much of the policy is active", bounds=(1, len(PHASES)))

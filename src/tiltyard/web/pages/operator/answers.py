@@ -62,7 +62,7 @@ async def past_votes_form(visit: OnArena, file: Annotated[UploadFile, File()]) -
         name = "".join(one if one.isprintable() else "�" for one in (file.filename or "votes")[:200])
         try:
             async with access_of(visit.request).quota("uploads", visit.arena.arena):
-                await import_votes(
+                done = await import_votes(
                     visit.pool,
                     access_of(visit.request).keys,
                     visit.arena.name,
@@ -74,6 +74,8 @@ async def past_votes_form(visit: OnArena, file: Annotated[UploadFile, File()]) -
             return await _choose(visit, trouble=str(error), status=422)
         except Conflict as error:
             return await _choose(visit, trouble=str(error), status=409)
+    if done.repeated:
+        return await _choose(visit, trouble=f"The past votes are imported. {done.warning}")
     return visit.done("votes-imported", "answers")
 
 

@@ -47,7 +47,8 @@ class TestRate:
         ran = run("rate", file)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.startswith("\nBradley–Terry · 400 battles · 8 models")
-        assert "First place: leaving" in ran.out
+        assert "Settled at 95%" in ran.out
+        assert "eaving" not in ran.out
         assert all(model in ran.out for model in ("argent-70b", "heron-1b"))
 
     def test_json_is_the_document_of_the_board_in_python(self, file):
@@ -97,7 +98,7 @@ class TestRate:
         assert "5 more models" in table.err
         shown = run("rate", file, "--top", "7").out
         assert " 8 models " in shown
-        assert "heron-1b" not in shown.split("First place")[0]
+        assert "heron-1b" not in shown.split("Settled at")[0]
         assert "1 more model" in shown
         groups = json.loads(run("rate", file, "--by", "language", "--json", "--top", "1").out)["groups"]
         assert [len(group["ratings"]) for group in groups.values()] == [1, 1, 1]

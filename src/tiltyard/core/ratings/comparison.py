@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, stdtr, stdtrit
+from scipy.special import stdtrit
 
 from tiltyard.core.battles import Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
@@ -19,6 +19,7 @@ from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.posterior import Posterior, nearly_one_sided
+from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
@@ -55,8 +56,8 @@ class Comparison:
     high: float
     level: float
     scope: str
-    #: The one-sided confidence level of "A is better than B".
-    confidence: float
+    #: Whether their order is settled, by rank ranges that hold at once for all models.
+    settled: bool
     expected_score: float
     wins: int
     losses: int
@@ -83,14 +84,14 @@ class Comparison:
     def sentence(self) -> str:
         """The result as a sentence."""
         ahead, behind = (self.model_a, self.model_b) if self.difference >= 0 else (self.model_b, self.model_a)
-        gap, sure = abs(self.difference), max(self.confidence, 1.0 - self.confidence)
-        bounds = f"{self.level:.0%} interval {min(abs(self.low), abs(self.high)):.0f} to {max(abs(self.low), abs(self.high)):.0f}"
-        if self.low > 0.0 or self.high < 0.0:
-            return f"{ahead} is better than {behind}, by {gap:.0f} points ({bounds}), on {self.scope}."
+        ends = (self.low, self.high) if self.difference >= 0 else (-self.high, -self.low)
+        rated = f"{abs(self.difference):.0f} points ({self.level:.0%} interval {ends[0]:.0f} to {ends[1]:.0f}), on {self.scope}"
+        if self.settled:
+            return f"{ahead} is settled above {behind}, by {rated}."
+        alone = " This interval speaks of one pair alone; to settle an order, those of all pairs must hold at once."
         return (
-            f"These battles do not settle it: {ahead} is {gap:.0f} points ahead of {behind}, but the "
-            f"{self.level:.0%} interval for {self.model_a} minus {self.model_b} runs from {self.low:+.0f} to "
-            f"{self.high:+.0f}, on {self.scope}; confidence that {ahead} is better (one-sided): {sure:.0%}."
+            f"The order of {self.model_a} and {self.model_b} is not settled: {ahead} is rated higher by {rated}."
+            f"{alone if ends[0] > 0.0 else ''}"
         )
 
 
@@ -119,8 +120,9 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
         )
     half = float(critical_value(method.level, dof)) * error
     low, high = _reach(table, ratings, method, (i, j), half)
-    t = difference / error
-    confidence = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
+    ranks = rank_models(ratings, level=method.level)
+    assert ranks is not None
+    settled = bool(ranks.above[i, j] or ranks.above[j, i])
     expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
     ahead, behind = _prompts(table, i, j)
     # A's wins, losses and ties in the direct battles, and the number of both_bad outcomes.
@@ -131,7 +133,7 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     both_bad = counts.n[theirs & (counts.kind == Kind.BOTH_BAD)].sum()
     return Comparison(
         a, b, difference, difference + low, difference + high, method.level, ratings.interval.scope,
-        confidence, expected, *(int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(both_bad)), ahead, behind, ratings.findings,
+        settled, expected, *(int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(both_bad)), ahead, behind, ratings.findings,
     )  # fmt: skip
 
 

@@ -172,7 +172,7 @@ class TestRate:
         write_battles(tmp_path / "battles.jsonl", rows)
         ran = run("rate", tmp_path / "battles.jsonl")
         assert ran.code == 0
-        assert "[/b] above [red]" in ran.out
+        assert all(re.search(rf"^\d  {re.escape(name)} ", ran.out, re.MULTILINE) for name in ("[/b]", "[red]"))
 
     def test_no_name_reaches_the_terminal_raw(self, tmp_path):
         names = ("\x1b[2Jx", "y\u202e")
@@ -191,7 +191,7 @@ class TestCompare:
     def test_the_sentence_comes_first(self, file):
         ran = run("compare", "argent-70b", "heron-1b", file)
         assert (ran.code, ran.err) == (0, "")
-        assert ran.out.startswith("argent-70b is better than heron-1b, by ")
+        assert ran.out.startswith("argent-70b is settled above heron-1b, by ")
         for line in ("Difference +", "Direct battles: ", "Prompts on which argent-70b did better: "):
             assert f"\n{line}" in ran.out
 
@@ -241,7 +241,7 @@ class TestCompare:
         assert "prior (--prior-sd)" in " ".join(refused.err.split())
         ran = run("compare", "a", "b", tmp_path / "b.jsonl", "--prior-sd", "300")
         assert ran.code == 0
-        assert ran.out.startswith("a is better than b, by ")
+        assert ran.out.startswith("The order of a and b is not settled: a is rated higher by ")
         assert "every battle: only" in ran.out
 
     def test_models_that_never_met_have_no_direct_battles(self, tmp_path):

@@ -127,7 +127,7 @@ def simulate(
     skip_invalid: SkipInvalid = False,
     format: Format = None,
 ) -> None:
-    """Forecast how many orders an arena settles, and when it is official."""
+    """Forecast what an arena settles, and when it is official."""
     from tiltyard.report.forecast_report import simulation_tables
     from tiltyard.report.terminal import Terminal
     from tiltyard.simulation.arena_forecast import forecast, forecast_settings, stated_world

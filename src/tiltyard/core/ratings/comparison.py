@@ -88,7 +88,7 @@ class Comparison:
         rated = f"{abs(self.difference):.0f} points ({self.level:.0%} interval {ends[0]:.0f} to {ends[1]:.0f}), on {self.scope}"
         if self.settled:
             return f"{ahead} is settled above {behind}, by {rated}."
-        alone = " This interval speaks of one pair alone; to settle an order, those of all pairs must hold at once."
+        alone = " The interval is that of one pair; ranges of ranks, which hold for all pairs at once, do not settle it."
         return (
             f"The order of {self.model_a} and {self.model_b} is not settled: {ahead} is rated higher by {rated}."
             f"{alone if ends[0] > 0.0 else ''}"

@@ -245,7 +245,7 @@ def _conditional(
 
 
 def _with_ranks(placed: JudgePlacement, bias: BiasEstimate, dof: Floats, unit: float) -> JudgePlacement:
-    """Add the judge's bias, and the order that the differences prove."""
+    """Add the judge's bias, and the order that the differences settle."""
     rated = ~np.isnan(placed.difference)
     few = np.minimum(dof, placed.opponents - 1.0)
     # The place among the human-rated models, and the range that all differences together do not rule out.

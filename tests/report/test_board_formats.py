@@ -124,13 +124,13 @@ def small_of(story):
 
 def test_the_sentence_about_what_is_settled():
     clear = small_of("oak>elm*400 elm>oak*100 elm>ash*300 ash>elm*200 oak>ash*400 ash>oak*100")
-    assert re.match(r"Settled .*95%.* 3 of 3 .*: oak\.", settled_sentence(clear))
+    assert re.match(r"The order of 3 of 3 .* settled.* 95%.*: oak\.", settled_sentence(clear))
     level = small_of("oak>elm*10 elm>oak*10")
     assert re.match("No order is settled: none of 1 ", settled_sentence(level))
     ring = " ".join(f"{x}>{y}*50" for x in "abcde" for y in "abcde" if x != y)
     last = " ".join(f"{x}>z*80 z>{x}*10" for x in "abcde")
     assert settled_sentence(small_of(f"{ring} {last}")).endswith(
-        " 5 of 15 pairs of models. First place is not settled between a, b, c and 2 more."
+        " 5 of 15 pairs of models is settled, all at once at 95%. First place is not settled between a, b, c and 2 more."
     )
     assert settled_sentence(small(Glicko2(kernel="plain"))) == ""
 

@@ -218,7 +218,7 @@ def settled_sentence(rated: RatedGroup) -> str:
     orders = int(together.sum() * (together.sum() - 1)) // 2
     if not settled:
         return f"No order is settled: none of {orders:,} pairs of models, at {100 * ranks.level:g}%."
-    said = f"Settled at {100 * ranks.level:g}%, all at once: the order of {settled:,} of {orders:,} pairs of models."
+    said = f"The order of {settled:,} of {orders:,} pairs of models is settled, all at once at {100 * ranks.level:g}%."
     return f"{said} {first_place_text([row.model for row in rows if row.rank_low == 1], _NAMED_MODELS)}"
 
 

@@ -274,7 +274,7 @@ def _churned(found: Churn) -> tuple[str, ...]:
         ),
         (
             f"Pairs of the top that changed order: {swaps - beyond} within their bands of rating ± RD, {beyond} beyond. "
-            "A change within the bands is within the uncertainty that the board states."
+            "The bands say how little was seen, not which order is settled."
         ),
     )
 

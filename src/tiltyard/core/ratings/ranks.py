@@ -166,12 +166,10 @@ def votes_to_flip(
     if not bounds:
         return None
     count, rival = min(bounds)
-    of = int(pairs.among(np.sort(ranked)).weight.sum())
-    if clusters is not None:
-        counted = (fitted.group[counts.a] == 0) & (fitted.group[counts.b] == 0) & (counts.a != counts.b)
-        counted &= ~np.isnan(scoring.by_kind()[counts.kind])
-        of = int(np.count_nonzero(clusters @ counted))
-    return Flip(table.models[first], table.models[rival], count, of, unit)
+    counted = ~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b)
+    counted &= (fitted.group[counts.a] == 0) & (fitted.group[counts.b] == 0)
+    of = counts.n[counted].sum() if clusters is None else np.count_nonzero(clusters @ counted)
+    return Flip(table.models[first], table.models[rival], count, int(of), unit)
 
 
 def _lost_outside(pairs: PairScores, inside: npt.NDArray[np.bool_]) -> bool:

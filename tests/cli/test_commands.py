@@ -47,7 +47,8 @@ class TestRate:
         ran = run("rate", file)
         assert (ran.code, ran.err) == (0, "")
         assert ran.out.startswith("\nBradley–Terry · 400 battles · 8 models")
-        assert "First place: leaving" in ran.out
+        assert " is settled, all at once at 95%" in " ".join(ran.out.split())
+        assert "eaving" not in ran.out
         assert all(model in ran.out for model in ("argent-70b", "heron-1b"))
 
     def test_json_is_the_document_of_the_board_in_python(self, file):
@@ -97,7 +98,7 @@ class TestRate:
         assert "5 more models" in table.err
         shown = run("rate", file, "--top", "7").out
         assert " 8 models " in shown
-        assert "heron-1b" not in shown.split("First place")[0]
+        assert "heron-1b" not in shown.split("The order of")[0]
         assert "1 more model" in shown
         groups = json.loads(run("rate", file, "--by", "language", "--json", "--top", "1").out)["groups"]
         assert [len(group["ratings"]) for group in groups.values()] == [1, 1, 1]
@@ -171,7 +172,9 @@ class TestRate:
         write_battles(tmp_path / "battles.jsonl", rows)
         ran = run("rate", tmp_path / "battles.jsonl")
         assert ran.code == 0
-        assert "[/b] above [red]" in ran.out
+        assert all(
+            re.search(rf"^\d  {re.escape(name)} ", ran.out, re.MULTILINE) for name in ("[/b]", "[red]")
+        )
 
     def test_no_name_reaches_the_terminal_raw(self, tmp_path):
         names = ("\x1b[2Jx", "y\u202e")
@@ -190,7 +193,7 @@ class TestCompare:
     def test_the_sentence_comes_first(self, file):
         ran = run("compare", "argent-70b", "heron-1b", file)
         assert (ran.code, ran.err) == (0, "")
-        assert ran.out.startswith("argent-70b is better than heron-1b, by ")
+        assert ran.out.startswith("argent-70b is settled above heron-1b, by ")
         for line in ("Difference +", "Direct battles: ", "Prompts on which argent-70b did better: "):
             assert f"\n{line}" in ran.out
 
@@ -240,7 +243,7 @@ class TestCompare:
         assert "prior (--prior-sd)" in " ".join(refused.err.split())
         ran = run("compare", "a", "b", tmp_path / "b.jsonl", "--prior-sd", "300")
         assert ran.code == 0
-        assert ran.out.startswith("a is better than b, by ")
+        assert ran.out.startswith("The order of a and b is not settled: a is rated higher by ")
         assert "every battle: only" in ran.out
 
     def test_models_that_never_met_have_no_direct_battles(self, tmp_path):

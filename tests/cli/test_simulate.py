@@ -34,7 +34,8 @@ def test_a_forecast_answers_first_and_shows_its_tables():
     ran = run("simulate", *SMALL, "--seeds", 2, "--votes-per-day", 100)
     assert ran.code == 0, ran.err
     assert ran.out.startswith("4 models, 6 prompts, 100 votes a day: 2 simulated worlds\n\n")
-    assert re.search(r"^(Official after about|Not official within) ", ran.out, re.MULTILINE)
+    assert re.search(r"^(Settled|Nothing settles)", ran.out.split("\n\n")[1])
+    assert re.search(r"^(Enough is collected|Not official within) ", ran.out, re.MULTILINE)
     for heading in ("When each rule holds", "Day by day", "Lanes"):
         assert heading in ran.out
     assert max(map(len, ran.out.splitlines())) <= 80

@@ -43,7 +43,7 @@ def test_a_phone_gives_each_rule_a_line_and_tells_the_rest_when_asked(visit):
     page.get_by_text("What this means").press("Enter")
     expect(told).to_have_count(3)
     expect(told.last).to_be_visible()
-    expect(page.get_by_text("Do not cite this order yet:")).to_be_visible()
+    expect(page.get_by_text("Not official yet:")).to_be_visible()
     expect(page.locator(".rule-brief").first).to_be_hidden()
 
 

@@ -1,4 +1,4 @@
-"""What someone with ten seconds learns: the first sentence and the first row say who is best, and how sure that is.
+"""What someone with ten seconds learns: the first sentence and the first row say who is first, and whether that is settled.
 
 docs/explanation/ten-seconds.md has the same sentences.
 """
@@ -20,13 +20,11 @@ from tiltyard.settings.arena_settings import ArenaSettings
 DOCS = Path(__file__).parents[2] / "docs/explanation/ten-seconds.md"
 PLUM, NORTH, TERN, QUARTZ, SABLE = NAMES
 ERROR = "the chance of any wrong claim here is at most 5\u202f%"
-TIED = (
-    f"The votes do not tell them apart yet. The other 3 are each settled below at least one of them; {ERROR}."
-)
+TIED = f"Their order is not settled yet. The other 3 are each settled below at least one of them; {ERROR}."
 #: By address: the headline, how sure it is, and the first row's rank with the word beneath it.
 BOARDS = {
     "settled": (f"{PLUM} is first.", f"This is settled: {ERROR}.", "1 settled"),
-    "noise": ("Nobody is ahead yet.", "No model can be told apart from another yet.", "1–5 not placed yet"),
+    "noise": ("Nobody is ahead yet.", "No order is settled yet.", "1–5 not placed yet"),
     "tied": (f"{PLUM} and {NORTH} share first place.", TIED, "1–2 shared"),
     "newcomer": (
         f"{PLUM} is first of the 4 models that can be placed.",

@@ -89,9 +89,16 @@ def test_every_field_of_the_ratings_is_documented(tmp_path):
     fields = {
         name
         for settings in asked
-        for name in keys(ratings_document(rate_files([source], settings), settings, frozenset()))
+        for name in keys(ratings_document(rate_files([source], settings, checks=True), settings, frozenset()))
     }
-    assert {"tie_parameter", "style_effects", "rd", "order_noise", "bootstrap_low", "votes_to_flip"} <= fields
+    assert {
+        "tie_parameter",
+        "style_effects",
+        "rd",
+        "order_noise",
+        "bootstrap_low",
+        "prompts_to_flip",
+    } <= fields
     documented = {part.split(".")[-1] for part in coded(page("artifacts.md"))}
     assert fields - documented == set()
 

@@ -125,12 +125,14 @@ def small_of(story):
 
 def test_the_sentence_about_what_is_settled():
     clear = small_of("oak>elm*400 elm>oak*100 elm>ash*300 ash>elm*200 oak>ash*400 ash>oak*100")
-    assert re.match(r"3 of 3 .*95%.*: oak\.", settled_sentence(clear))
+    assert re.match(r"The order of 3 of 3 .* settled.* 95%.*: oak\.", settled_sentence(clear))
     level = small_of("oak>elm*10 elm>oak*10")
-    assert re.match("0 of 1 .*elm and oak", settled_sentence(level))
-    names = ["a", "b", "c", "d", "e"]
-    ring = " ".join(f"{x}>{y}*5" for x in names for y in names if x != y)
-    assert settled_sentence(small_of(ring)).endswith("a, b, c and 2 more.")
+    assert re.match("No order is settled: none of 1 ", settled_sentence(level))
+    ring = " ".join(f"{x}>{y}*50" for x in "abcde" for y in "abcde" if x != y)
+    last = " ".join(f"{x}>z*80 z>{x}*10" for x in "abcde")
+    assert settled_sentence(small_of(f"{ring} {last}")).endswith(
+        " 5 of 15 pairs of models is settled, all at once at 95%. First place is not settled between a, b, c and 2 more."
+    )
     assert settled_sentence(small(Glicko2(kernel="plain"))) == ""
 
 

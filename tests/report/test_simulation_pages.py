@@ -40,9 +40,17 @@ def unfolded(text):
 
 def test_the_first_sentence_answers_the_operator():
     shown = unfolded(terminal(document(TEN)))
-    assert re.search(r"Official .*1,750 votes \(80% of worlds: 1,500–2,000\): day 4", shown)
+    assert re.search(r"^.*?worlds Settled after 2,000 votes \(day 4\): the order of 48 of 190 pairs", shown)
+    assert re.search(r"\(official\) .*1,750 votes \(80% of worlds: 1,500–2,000\): day 4", shown)
     assert "coverage in 9 of 10" in shown
     assert re.search("90% of the pairs .*Bradley–Terry 95%", shown)
+
+
+def test_equal_models_settle_nothing_however_official_the_board_is():
+    equal = [official(1500)] * 10
+    equal = [replace(one, moments=tuple(replace(at, settled=0.0) for at in one.moments)) for one in equal]
+    shown = unfolded(terminal(document(equal)))
+    assert re.search(r"^.*?worlds Nothing settles.* \(official\) after about 1,500 votes", shown)
 
 
 def test_an_arena_that_is_never_official_says_what_lacks():
@@ -50,7 +58,7 @@ def test_an_arena_that_is_never_official_says_what_lacks():
     assert re.search(r"3,000 votes \(day 6\) in any world", shown)
     assert "coverage at 0.55, bar ≥ 0.9" in shown
     assert re.search(r"official >3,000 ", shown)
-    assert "votes a day" not in shown.partition("Official")[2]
+    assert "votes a day" not in shown.partition("Not official")[2]
 
 
 def test_most_worlds_and_some_worlds_are_told_apart():
@@ -72,7 +80,7 @@ def test_few_worlds_show_no_range_and_an_unmeasured_rule_a_dash():
     assert "few worlds" in unfolded(terminal(document(TEN[:3])))
     found = document([result(moment(250), moment(500, coverage=None)), result(moment(500, coverage=None))])
     section = terminal(found).split("Day by day")[1]
-    assert re.search(r"1 +500 +60 +8 +– +80% +0%", section)
+    assert re.search(r"1 +500 +25% +60 +8 +– +80% +0%", section)
 
 
 def test_days_follow_from_the_votes_and_the_pace():
@@ -133,9 +141,7 @@ def test_nothing_is_wider_than_the_terminal(width):
 
 def test_markdown_has_every_table_and_its_marks_are_text():
     text = simulation_markdown(document(TEN))
-    assert text.startswith(
-        "# 20 models, 50 prompts, 500 votes a day: 10 simulated worlds\n\n**Official after"
-    )
+    assert text.startswith("# 20 models, 50 prompts, 500 votes a day: 10 simulated worlds\n\n**Settled after")
     assert "| prompt coverage | ≥ 0.9 | 1,250 | 1,000–1,500 | 3 | 9 of 10 |" in text
     for line in text.splitlines():
         assert not line.startswith("|") or line.count("|") >= 4

@@ -68,24 +68,32 @@ MAY_BE_FIRST = replace(PLACED_FIRST, rank_high=2)
 @pytest.mark.parametrize(
     ("shown", "sentence", "badge"),
     [
-        (board((1, 1), (2, 3), (2, 3)), ["a is first", "2 tiers"], "a is first"),
-        (board((1, 2), (1, 2), (3, 3)), ["a and b", "2 tiers"], "a, b share first place"),
-        (board((1, 2), (1, 2)), ["No model"], "no model told apart"),
-        (board(*[(1, 6)] * 6, (7, 7)), ["a, b, c, d, e and 1 more"], "a, b, c, d, e, f share first place"),
+        (board((1, 1), (2, 3), (2, 3)), ["a is first", "2 tiers"], "a is first, settled"),
+        (board((1, 2), (1, 2), (3, 3)), ["a and b", "2 tiers"], "first place not settled: a, b"),
+        (board((1, 2), (1, 2)), ["No order"], "no order settled"),
+        (
+            board(*[(1, 6)] * 6, (7, 7)),
+            ["a, b, c, d, e and 1 more"],
+            "first place not settled: a, b, c, d, e, f",
+        ),
         (board((1, 2), (1, 2), level=None), ["no intervals"], "no order claimed"),
         (board((1, 1)), ["Fewer than two"], "no order"),
         (board(), ["Fewer than two"], "no order"),
         *(
-            (board((1, 1), (2, 2), rows=[other]), ["a is first", "1 other"], "a is first of 2 ranked")
+            (
+                board((1, 1), (2, 2), rows=[other]),
+                ["a is first", "1 other"],
+                "a is first of 2 ranked, settled",
+            )
             for other in (UNRATED, ELSEWHERE, JUDGE_ONLY)
         ),
         (
             board((1, 2), (1, 2), (3, 3), rows=[UNRATED, UNRATED]),
             ["a and b", "2 others"],
-            "2 of 3 ranked share first place",
+            "first place not settled: 2 of 3 ranked",
         ),
-        (board((1, 1), (2, 2), rows=[PLACED_FIRST]), ["x is first", "2 tiers"], "x is first"),
-        (board((1, 1), (2, 2), rows=[MAY_BE_FIRST]), ["a and x"], "a, x share first place"),
+        (board((1, 1), (2, 2), rows=[PLACED_FIRST]), ["x is first", "2 tiers"], "x is first, settled"),
+        (board((1, 1), (2, 2), rows=[MAY_BE_FIRST]), ["a and x"], "first place not settled: a, x"),
     ],
 )
 def test_first_place_is_read_off_the_ranks(shown, sentence, badge):
@@ -99,7 +107,7 @@ def test_several_boards_have_no_common_first_place():
     run = site_run(*several, by="language")
     assert (result_sentence(run), badge_text(run)) == ("2 boards, by language.", "2 boards by language")
     summed = site_run(board((1, 2), (1, 2), name="overall"), *several, by="dimension", overall="overall")
-    assert result_sentence(summed).startswith("No model")
+    assert result_sentence(summed).startswith("No order")
     assert badge_text(site_run(by="dimension")) == "no battle rated"
 
 
@@ -141,11 +149,11 @@ def test_long_names_do_not_make_long_badges():
     name = "m" * 200
     first = board((1, 1), (2, 2))
     long = replace(first, rows=tuple(replace(row, model=f"{name}{row.model}") for row in first.rows))
-    assert len(badge_text(site_run(long))) < 50
+    assert len(badge_text(site_run(long))) < 55
     shared = replace(long, rows=(*(replace(row, rank_low=1, rank_high=2) for row in long.rows), UNRATED))
-    assert badge_text(site_run(replace(shared, rows=shared.rows[:2]))).startswith("no model")
+    assert badge_text(site_run(replace(shared, rows=shared.rows[:2]))).startswith("no order")
     three = (*shared.rows[:2], replace(shared.rows[0], model="z", rank_low=3, rank_high=3))
-    assert badge_text(site_run(replace(shared, rows=three))) == "2 share first place"
+    assert badge_text(site_run(replace(shared, rows=three))) == "first place not settled: 2"
     assert cut_text("short", 5) == "short"
     lines = wrap_text(f"one {name} two", 20, 300, 3)
     assert len(lines) == 3
@@ -178,7 +186,7 @@ def check_text_stays(text):
 def test_a_badge_isolates_right_to_left_names_and_a_card_is_a_png():
     rows = board((1, 2), (1, 2), (3, 3)).rows
     mixed = SiteBoard(None, (replace(rows[0], model="מודל 1"), *rows[1:]), 0.95, "prompts like these", ())
-    assert ">\u2068מודל\u2069 1, b share" in render_badge(site_run(mixed))
+    assert ": \u2068מודל\u2069 1, b<" in render_badge(site_run(mixed))
     png = card_png(render_card(site_run(board((1, 1), (2, 2), rows=[UNRATED]))))
     assert png is not None
     assert png[:8] == b"\x89PNG\r\n\x1a\n"

@@ -160,9 +160,11 @@ def test_only_what_cannot_be_shown_is_spelled_out(text):
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if not name.isprintable()])
 def test_the_flip_sentence_is_printable(name):
-    sentence = flip_sentence(Flip(first=name, rival="b", votes=3, of=1200))
+    sentence = flip_sentence([Flip(name, "b", 3, 1200), Flip(name, name, 2, 30, "prompt")])
     assert sentence.isprintable()
-    assert "3 of 1,200 battles (0.25%)" in sentence
+    assert "3 of 1,200 battles" in sentence
+    assert "2 of 30 prompts" in sentence
+    assert flip_sentence([]) == ""
 
 
 def test_a_method_of_another_name_is_its_own_title():

@@ -143,7 +143,7 @@ def test_all_matchmakers_see_the_same_worlds_to_the_last_vote(monkeypatch):
     seen = []
 
     def noted(settings, seed):
-        seen.append((settings.matchmaker, settings.policy.fairness, settings.until_official, seed))
+        seen.append((settings.matchmaker, settings.policy.fairness, settings.votes, seed))
         return official(1000)
 
     monkeypatch.setattr(forecasting, "ARENA", replace(ARENA, run=noted))
@@ -151,7 +151,7 @@ def test_all_matchmakers_see_the_same_worlds_to_the_last_vote(monkeypatch):
     options = {"seed": 7, "seeds": 2, "processes": 0, "compare": True}
     found = forecast(replace(SMALL, matchmaker="v1"), options, lambda *n: heard.append(n))
     assert [one.matchmaker for one in found.forecasts] == ["v1", "policy", "uniform", "nearest", "thompson"]
-    assert {(until, seed) for _, _, until, seed in seen} == {(False, 7), (False, 8)}
+    assert {(votes, seed) for _, _, votes, seed in seen} == {(SMALL.votes, 7), (SMALL.votes, 8)}
     assert heard[-1] == (10, 10)
     assert [done for done, _ in heard] == sorted(done for done, _ in heard)
 

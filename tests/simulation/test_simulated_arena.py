@@ -48,7 +48,7 @@ simulated = cache(simulate)
 
 
 def moment(votes, first):
-    return EvaluationOutcome(votes, (), first, None, 1.0)
+    return EvaluationOutcome(votes, (), first, None, 1.0, 0.0)
 
 
 def played(settings, seed=0):
@@ -101,10 +101,6 @@ def test_evaluations_come_when_the_policy_says_and_the_board_is_official_after_t
         at = one.votes if at is None and run == 3 else at
     assert at is not None
     assert result.official_at == at
-    stopped = simulate(replace(SMALL, policy=policy, votes=600, until_official=True), 0)
-    assert stopped.official_at == at
-    assert stopped.moments == result.moments[: len(stopped.moments)]
-    assert stopped.moments[-1].votes == at
 
 
 def test_newcomers_are_served_from_their_moment_on_and_the_retired_never_again():
@@ -355,13 +351,6 @@ def test_a_log_is_in_order_names_its_matchups_and_can_be_reported(log):
     assert report.matchups.votes == 450
 
 
-@pytest.mark.slow
-def test_an_official_arena_ends_where_its_simulation_does():
-    settings = replace(SETTINGS, votes=2_000, until_official=True, world=WorldSettings(models=4, prompts=4))
-    log = arena_log(settings, 0, votes_per_day=500)
-    assert (log.events.event == Event.VOTE).sum() == simulate(settings, 0).official_at
-
-
 # Matchmakers: who may meet whom, how often, and on which side.
 
 
@@ -451,3 +440,13 @@ def test_each_matchmaker_meets_whom_it_says():
 def test_an_unknown_matchmaker_is_refused():
     with pytest.raises(BadOption, match="'elo'"):
         matchmaker_of("elo")
+
+
+def test_what_is_settled_is_looked_at_at_every_evaluation():
+    world = WorldSettings(models=4, prompts=12, strength_sd=400.0, effect_sd=0.2, close_top=False)
+    apart = simulate(SimulationSettings(world=world, votes=1_500), 0)
+    assert apart.moments[0].settled == 0.0
+    assert apart.moments[-1].settled > 0.0
+    equal = simulate(SimulationSettings(world=replace(world, strength_sd=0.0, effect_sd=0.0), votes=1_500), 0)
+    assert equal.official_at is not None
+    assert {moment.settled for moment in equal.moments} == {0.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tiltyard.simulation.simulated_arena import EvaluationOutcome, SimulatedArenaResult, SimulationSettings
 from tiltyard.simulation.worlds import WorldSettings
 
-SETTINGS = SimulationSettings(world=WorldSettings(models=20, prompts=50), votes=3000, until_official=True)
+SETTINGS = SimulationSettings(world=WorldSettings(models=20, prompts=50), votes=3000)
 
 
 def moment(
@@ -16,6 +16,7 @@ def moment(
     *,
     in_order: float = 0.8,
     fitted: float | None = None,
+    settled: float = 0.25,
 ) -> EvaluationOutcome:
     """Values of the three rules; each holds if it reaches its bar."""
     rules = (
@@ -29,6 +30,7 @@ def moment(
         first=0,
         in_order=fitted,
         in_order_published=in_order,
+        settled=settled,
     )
 
 
@@ -48,7 +50,6 @@ def result(
         newcomer_share=None,
         planted_top3_at=None,
         order=tuple(range(20)),
-        settled_share=0.25,
     )
 
 

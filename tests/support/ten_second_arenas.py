@@ -25,7 +25,7 @@ _TITLES = {
 _PROMPTS = 24
 
 
-def ten_second_arenas(url: str, *names: str) -> None:
+def ten_second_arenas(url: str, *names: str, evaluated_every: int = 2500) -> None:
     """Make these arenas, or all of them, with their votes and boards; two thirds of the prompts are about coding."""
     for name in names or _STRENGTHS:
         strengths = _STRENGTHS[name]
@@ -35,7 +35,7 @@ def ten_second_arenas(url: str, *names: str) -> None:
                 len(NAMES),
                 _PROMPTS,
                 name=name,
-                policy=Policy(phase=4, evaluated_every=2500),
+                policy=Policy(phase=4, evaluated_every=evaluated_every),
                 settings=ArenaSettings(order="bradley-terry" if name == "tied" else "conservative"),
             )
         )

@@ -1,4 +1,4 @@
-"""``tiltyard simulate``: forecast when an arena's board will be official."""
+"""``tiltyard simulate``: forecast how many orders an arena settles, and when its board is official."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def simulate(
     skip_invalid: SkipInvalid = False,
     format: Format = None,
 ) -> None:
-    """Forecast when an arena's board will be official."""
+    """Forecast what an arena settles, and when it is official."""
     from tiltyard.report.forecast_report import simulation_tables
     from tiltyard.report.terminal import Terminal
     from tiltyard.simulation.arena_forecast import forecast, forecast_settings, stated_world

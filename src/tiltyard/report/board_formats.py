@@ -189,12 +189,17 @@ def rank_range(low: int | None, high: int | None) -> str:
     return str(low) if low == high else f"{low}–{high}"
 
 
-def flip_sentence(flip: Flip) -> str:
-    """How many battles the first place depends on."""
-    share = flip.votes / flip.of
+def flip_sentence(flips: Sequence[Flip]) -> str:
+    """How few battles, prompts and voters the first row depends on; empty where that is unknown."""
+    if not flips:
+        return ""
+    nouns = {"vote": "battles", "prompt": "prompts", "voter": "voters"}
+    listed = "; ".join(
+        f"{flip.count:,} of {flip.of:,} {nouns[flip.unit]} ({escape_controls(flip.rival)})" for flip in flips
+    )
     return (
-        f"First place: leaving out {flip.votes:,} of {flip.of:,} battles ({share:.2%}) "
-        f"would put {escape_controls(flip.rival)} above {escape_controls(flip.first)}."
+        f"{escape_controls(flips[0].first)} is in the first row. Leaving these out would put another model there: "
+        f"{listed}. This says how near the ratings are, not whether their order is settled."
     )
 
 
@@ -207,7 +212,7 @@ def left_out_sentence(board: Board, top: int | None) -> str:
 
 
 def settled_sentence(rated: RatedGroup) -> str:
-    """How much of the order is settled, and who may be first; empty where nothing can be said."""
+    """How much of the order is settled, and whether first place is; empty where nothing can be said."""
     ranks, rows = rated.ranks, [row for row in rated.board.rows if row.group == 0]
     if ranks is None or len(rows) < 2:
         return ""
@@ -216,8 +221,10 @@ def settled_sentence(rated: RatedGroup) -> str:
     together = rated.ratings.group == 0
     settled = int(np.asarray(ranks.above)[np.ix_(together, together)].sum())
     orders = int(together.sum() * (together.sum() - 1)) // 2
-    said = f"{settled:,} of {orders:,} orders of two models are settled at {100 * ranks.level:g}%."
-    return f"{said} {_first_place([row.model for row in rows if row.rank_low == 1])}"
+    if not settled:
+        return f"No order is settled: none of {orders:,} pairs of models, at {100 * ranks.level:g}%."
+    said = f"The order of {settled:,} of {orders:,} pairs of models is settled, all at once at {100 * ranks.level:g}%."
+    return f"{said} {first_place_text([row.model for row in rows if row.rank_low == 1], _NAMED_MODELS)}"
 
 
 def preferred_sentence(rated: RatedGroup) -> str:
@@ -229,13 +236,13 @@ def preferred_sentence(rated: RatedGroup) -> str:
     return f"These voters prefer {preferred} (at {100 * (board.level or 0.0):g}%). No order is claimed for other voters."
 
 
-def _first_place(models: list[str]) -> str:
+def first_place_text(models: Sequence[str], most: int) -> str:
+    """Whether first place is settled, from those that may be first; so many are named."""
     if len(models) == 1:
-        return f"First: {models[0]}."
-    named, more = models[:_NAMED_MODELS], len(models) - _NAMED_MODELS
-    if more > 0:
-        return f"First place is open between {', '.join(named)} and {more} more."
-    return f"First place is open between {', '.join(named[:-1])} and {named[-1]}."
+        return f"First place is settled: {models[0]}."
+    named, more = models[:most], len(models) - most
+    listed = [*named, f"{more} more"] if more > 0 else named
+    return f"First place is not settled between {', '.join(listed[:-1])} and {listed[-1]}."
 
 
 def baseline_title(rates: BaselineWinRates) -> str:

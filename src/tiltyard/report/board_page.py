@@ -94,7 +94,7 @@ def _section(rated: RatedGroup, index: int, fold_charts: bool, pair_address: Pai
     mark = section_mark(index)
     heading = "" if rated.name is None else f"<h2>{text_html(rated.name)}</h2>\n"
     settled = settled_sentence(rated)
-    flip = "" if rated.flip is None else f"<p>{text_html(flip_sentence(rated.flip))}</p>\n"
+    flip = flip_sentence(rated.flips)
     charts = _charts(rated, index) if charts_available() else ""
     if charts and fold_charts:
         charts = f'<details class="charts"><summary>Charts</summary>\n{charts}</details>\n'
@@ -104,7 +104,7 @@ def _section(rated: RatedGroup, index: int, fold_charts: bool, pair_address: Pai
         _lede(rated.board),
         _findings_link(rated.board, mark),
         f'<div class="first">\n<div>{_table(rated.board)}</div>\n{_intervals(rated, mark)}</div>\n',
-        flip,
+        f"<p><small>{text_html(flip)}</small></p>\n" if flip else "",
         baseline_html(rated.board.baseline, f"{mark}-baseline"),
         f'<div id="{mark}-findings">{findings_html(rated.board.findings)}</div>\n',
         charts,

@@ -43,10 +43,9 @@ _FILES = {
     DEVIATIONS: "deviations",
 }
 _OVER_TIME = (
-    "Medians over worlds; in order: pairs of the true top that the published order has right; official: share "
-    "of worlds."
+    "Medians over worlds; settled: pairs of models whose order may be claimed; in order: pairs of the true top that "
+    "the published order has right; official: share of worlds."
 )
-_KEPT = "A world that is official keeps its values."
 _FOOTER = (
     "Simulated worlds are not a guarantee: voters and models differ. simulation.json contains every number."
 )
@@ -77,18 +76,22 @@ def simulation_svgs(simulation: Document) -> dict[str, str]:
 
 
 def simulation_sentence(simulation: Document) -> str:
-    """When the board becomes official."""
-    return _official_sentence(simulation, simulation["forecasts"][0])
+    """How many orders are settled."""
+    return _settled_sentence(simulation, simulation["forecasts"][0])
 
 
 def _report(simulation: Document) -> Report:
     found = simulation["forecasts"][0]
-    lede = [_official_sentence(simulation, found), _held_up_sentence(found)]
+    lede = [
+        _settled_sentence(simulation, found),
+        _official_sentence(simulation, found),
+        _held_up_sentence(found),
+    ]
     lede += [line for line in (_short_sentence(found), _right_sentence(simulation, found)) if line]
     if found["worlds"] < _MIN_RANGE_WORLDS:
         lede.append("So few worlds say little: more --seeds would show how far they differ.")
     forecasts = simulation["forecasts"]
-    sections = [_rules_section(simulation), _time_section(simulation)]
+    sections = [_time_section(simulation), _rules_section(simulation)]
     if forecasts[0]["official"]["median"] is not None:
         sections.append(_pace_section(simulation))
     fair = [one for one in forecasts if one["matchmaker"] == forecasts[0]["matchmaker"]]
@@ -111,8 +114,22 @@ def _title(simulation: Document) -> str:
     )
 
 
+def _settled_sentence(simulation: Document, found: Document) -> str:
+    """Of how many pairs the order may be claimed after the last vote."""
+    share, models = found["settled"], simulation["settings"]["world"]["models"]
+    if share["median"] is None:
+        return "Nothing settles: there are too few votes for an evaluation."
+    pairs, votes = math.comb(models, 2), found["looks"][-1]["votes"]
+    low, median, high = (round(share[name] * pairs) for name in ("low", "median", "high"))
+    spread = "" if found["worlds"] < _MIN_RANGE_WORLDS else f" (80% of worlds: {low}–{high})"
+    then = f"after {votes:,} votes (day {_day(simulation, votes)})"
+    if not high:
+        return f"Nothing settles: {then} no order of {pairs:,} pairs of models may be claimed{spread}."
+    return f"Settled {then}: the order of {median:,} of {pairs:,} pairs of models{spread}."
+
+
 def _official_sentence(simulation: Document, found: Document) -> str:
-    """When the board becomes official, in votes and days, or that it does not."""
+    """When enough is collected for the board to be official, in votes and days, or that it is not."""
     bound, never = simulation["settings"]["votes"], found["worlds"] - found["official_in"]
     within = f"within {bound:,} votes (day {_day(simulation, bound)})"
     if found["official"]["median"] is None:
@@ -122,7 +139,7 @@ def _official_sentence(simulation: Document, found: Document) -> str:
     spread = (
         "" if found["worlds"] < _MIN_RANGE_WORLDS else f" (80% of worlds: {_range(found['official'], bound)})"
     )
-    sentence = f"Official after about {votes:,.0f} votes{spread}: day {_day(simulation, votes)}."
+    sentence = f"Enough is collected (official) after about {votes:,.0f} votes{spread}: day {_day(simulation, votes)}."
     return f"{sentence} Not {within} in {never} of {found['worlds']} worlds." if never else sentence
 
 
@@ -158,14 +175,8 @@ def _right_sentence(simulation: Document, found: Document) -> str:
     then = "By then" if found["official"]["median"] is not None else "At the end"
     return (
         f"{then} the published order has {share['median']:.0%} of the pairs of the true top {top} "
-        f"right{spread}{beside}.{_settled_sentence(found)}"
+        f"right{spread}{beside}."
     )
-
-
-def _settled_sentence(found: Document) -> str:
-    share = found["settled"]
-    spread = "" if found["worlds"] < _MIN_RANGE_WORLDS else f" ({_percents(share)})"
-    return f" The order of {share['median']:.0%} of all pairs is settled{spread}."
 
 
 def _rules_section(simulation: Document) -> ReportSection:
@@ -191,7 +202,9 @@ def _rules_section(simulation: Document) -> ReportSection:
                 (*rows, official),
             ),
         ),
-        after=(f"Official: all hold at {in_a_row} evaluations in a row, one every {every} votes.",),
+        after=(
+            f"Official: all hold at {in_a_row} evaluations in a row, one every {every} votes. Then enough is collected; who is better is another question.",
+        ),
     )
 
 
@@ -220,6 +233,7 @@ def _time_section(simulation: Document) -> ReportSection:
         (
             f"{day:,}",
             f"{look['votes']:,}",
+            _percent(look["settled"]["median"]),
             *(_value(name, look["rules"].get(name, {}).get("median")) for name in names),
             _percent(look["in_order"]["median"]),
             _percent(look["official"]),
@@ -231,10 +245,12 @@ def _time_section(simulation: Document) -> ReportSection:
         "Day by day",
         tables=(
             ReportTable(
-                ("day", "votes", *(RULE_HEADS[name] for name in names), "in order", "official"), rows, words=0
+                ("day", "votes", "settled", *(RULE_HEADS[name] for name in names), "in order", "official"),
+                rows,
+                words=0,
             ),
         ),
-        after=(_OVER_TIME if len(simulation["forecasts"]) > 2 else f"{_OVER_TIME} {_KEPT}",),
+        after=(_OVER_TIME,),
     )
 
 

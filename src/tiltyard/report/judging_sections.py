@@ -70,6 +70,7 @@ _BY_DIMENSION: tuple[ShareName, ...] = (
 )
 _MatchCount = Literal["matches", "settled", "incomplete", "decisive", "both_bad"]
 _MATCH_COUNTS: tuple[_MatchCount, ...] = get_args(_MatchCount)
+_MATCH_HEADS: Mapping[_MatchCount, str] = {"settled": "Complete", "decisive": "Won"}
 _MODEL_LIMIT = 60
 
 _TOKENS: Mapping[TokenCount, str] = {
@@ -236,7 +237,7 @@ def _matches(matches: Mapping[str, MatchCounts]) -> str:
     labels = next((list(one["labels"]) for one in matches.values()), [])
     heads = (
         "Dimension",
-        *("Won" if name == "decisive" else name.replace("_", " ").capitalize() for name in _MATCH_COUNTS),
+        *(_MATCH_HEADS.get(name, name.replace("_", " ").capitalize()) for name in _MATCH_COUNTS),
         *(name.replace("_", " ") for name in labels),
     )
     return f"<h3>Matches</h3>\n{table_html(heads, rows)}"

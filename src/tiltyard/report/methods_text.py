@@ -139,7 +139,7 @@ def _interval_sentences(groups: Sequence[RatedGroup]) -> Iterator[str]:
     ranks = next((rated.ranks for rated in groups if rated.ranks is not None), None)
     if ranks is not None:
         scope = " within a group" if len(groups) > 1 else ""
-        yield f"The ranges of ranks hold simultaneously at {100 * ranks.level:g}%{scope}."
+        yield f"Settled orders, and the ranges of ranks that follow from them, hold simultaneously at {100 * ranks.level:g}%{scope}."
 
 
 def _cluster_words(clusters: str) -> str:

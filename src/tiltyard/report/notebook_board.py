@@ -15,7 +15,6 @@ from tiltyard.report.board_formats import (
     baseline_heads,
     baseline_notes,
     baseline_title,
-    flip_sentence,
     has_rd,
     interval_text,
     model_text,
@@ -36,8 +35,7 @@ _BAR = 'width="160" height="16" style="display:block;max-width:none"'
 def board_fragment(rated: RatedGroup, left_out: Sequence[str] = ()) -> str:
     """The table, what is settled, the findings, and what was left out of the input."""
     board = rated.board
-    sentences = [settled_sentence(rated), "" if rated.flip is None else flip_sentence(rated.flip)]
-    lines = [text for text in (*sentences, *left_out) if text]
+    lines = [text for text in (settled_sentence(rated), *left_out) if text]
     notes = "".join(f'<p style="margin:4px 0">{text_html(line)}</p>\n' for line in lines)
     parts = title_parts(board)
     if board.level is not None:

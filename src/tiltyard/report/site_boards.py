@@ -9,6 +9,7 @@ from typing import Literal
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.board_charts import charts_available
+from tiltyard.report.board_formats import first_place_text
 from tiltyard.report.html_parts import (
     FONT_FAMILY,
     cut_text,
@@ -41,7 +42,7 @@ _PADDING_PIXELS = 7
 #: A name on a badge has at most so many characters, and all names that share first place together.
 _BADGE_NAME_CHARACTERS = 32
 _SHARED_CHARACTERS = 48
-_NO_FIRST = {"too-few": "no order", "unclaimed": "no order claimed", "nothing": "no model told apart"}
+_NO_FIRST = {"too-few": "no order", "unclaimed": "no order claimed", "nothing": "no order settled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +145,17 @@ def first_place_sentence(board: SiteBoard) -> str:
     elif found.case == "unclaimed":
         sentence = "No order is claimed: these ratings have no intervals."
     elif found.case == "nothing":
-        sentence = "No model can be told apart from another."
+        sentence = "No order is settled."
     elif found.case == "first":
         others = "every other model" if not found.apart else f"the other {found.ranked - 1}"
-        sentence = f"{found.models[0]} is first, told apart from {others}."
+        sentence = f"{found.models[0]} is first: settled above {others}."
     else:
-        sentence = f"{len(found.models)} models share first place: {_listed(found.models)}."
+        sentence = first_place_text(found.models, _NAMED_MODEL_COUNT)
     if found.tiers > 1:
-        sentence += f" The {found.ranked} models form {found.tiers} tiers."
+        sentence += f" The {found.ranked} models form {found.tiers} tiers, each settled above the next."
     if found.apart and found.ranked:
         sentence += f" No order is claimed for {found.apart} other{'' if found.apart == 1 else 's'}."
     return sentence
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > _NAMED_MODEL_COUNT:
-        return f"{', '.join(names[:_NAMED_MODEL_COUNT])} and {len(names) - _NAMED_MODEL_COUNT} more"
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def headline_board(run: SiteRun) -> SiteBoard | None:
@@ -300,11 +295,11 @@ def _first_place_text(found: FirstPlace) -> str:
         return _NO_FIRST[found.case]
     among = f" of {found.ranked} ranked" if found.apart else ""
     if found.case == "first":
-        return f"{_name(found.models[0])} is first{among}"
+        return f"{_name(found.models[0])} is first{among}, settled"
     names = ", ".join(map(_name, found.models))
     if len(names) <= _SHARED_CHARACTERS and not among:
-        return f"{names} share first place"
-    return f"{len(found.models)}{among} share first place"
+        return f"first place not settled: {names}"
+    return f"first place not settled: {len(found.models)}{among}"
 
 
 def _name(model: str) -> str:

@@ -15,14 +15,13 @@ from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.ratings import Finding
 from tiltyard.report.board_formats import (
     baseline_lines,
-    flip_sentence,
     has_rd,
     interval_text,
     left_out_sentence,
     model_text,
-    preferred_sentence,
     rank_range,
     rating_text,
+    settled_sentence,
     title_parts,
 )
 from tiltyard.report.escapes import escape_controls
@@ -47,12 +46,10 @@ class Terminal(Console):
 
 
 def rated_lines(rated: RatedGroup, *, width: int, top: int | None = None) -> RenderableType:
-    """The board or its first ``top`` rows, how firm its first place is, the effects of style, and the findings."""
+    """The board or its first ``top`` rows, what is settled, the effects of style, and the findings."""
     parts: list[RenderableType] = [board_table(rated.board, rated.name, width=width, top=top)]
-    if preferred := preferred_sentence(rated):
-        parts += ["", escape_controls(preferred)]
-    if rated.flip is not None:
-        parts += ["", flip_sentence(rated.flip)]
+    if settled := settled_sentence(rated):
+        parts += ["", escape_controls(settled)]
     if "style" in rated.ratings.extras:
         parts += ["", escape_controls(_style_line(rated))]
     if rated.board.baseline is not None:

@@ -382,7 +382,7 @@ def _matches(diagnostics: DiagnosticsDocument) -> RenderableType:
         for dimension, one in diagnostics["matches"].items()
     ]
     # Not decisive and inconsistent: the Elo summary counts leans among those without a winner.
-    return NameTable(("dimension", "matches", "settled", "won", "incomplete", "opposite"), rows)
+    return NameTable(("dimension", "matches", "complete", "won", "incomplete", "opposite"), rows)
 
 
 def _dropped(diagnostics: DiagnosticsDocument) -> list[RenderableType]:

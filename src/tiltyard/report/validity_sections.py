@@ -59,8 +59,8 @@ def status_sentence(report: ValidityReport) -> str:
     found = report.publication
     if found.official:
         return (
-            f"Official since {found.official_since:,} votes: all rules have held at the last "
-            f"{found.in_a_row:,} evaluations."
+            f"Official since {found.official_since:,} votes: enough was collected, as all rules have held at the last "
+            f"{found.in_a_row:,} evaluations. Who is better is another question."
         )
     failing = sum(not rule.holds for rule in found.rules)
     now = f"{failing} of {len(found.rules)} rules fail now" if failing else "all rules hold now"
@@ -274,13 +274,13 @@ def _churned(found: Churn) -> tuple[str, ...]:
         ),
         (
             f"Pairs of the top that changed order: {swaps - beyond} within their bands of rating ± RD, {beyond} beyond. "
-            "A change within the bands is within the uncertainty that the board states."
+            "The bands say how little was seen, not which order is settled."
         ),
     )
 
 
 def exploration_section(report: ValidityReport) -> ReportSection:
-    """The board of the exploration lane, compared with the official one."""
+    """The board of the exploration lane, compared with that of all votes."""
     found = report.exploration
     sentences = [
         (
@@ -291,7 +291,7 @@ def exploration_section(report: ValidityReport) -> ReportSection:
     ]
     if found.pairs:
         sentences.append(
-            f"{format_share(found.same_order, found.pairs)} of {found.pairs:,} pairs have the same order as on the official board; "
+            f"{format_share(found.same_order, found.pairs)} of {found.pairs:,} pairs have the same order as on the board; "
             f"{len(found.reversed):,} are contradicted beyond the lane's uncertainty (all pairs at once, {found.level:.0%})."
         )
     else:
@@ -309,11 +309,11 @@ def exploration_section(report: ValidityReport) -> ReportSection:
         for row in found.models
     ]
     reverse = [(row.below, row.above, f"{row.gap:.0f}") for row in found.reversed]
-    heads = ("Model", "Place here", "Official", "Rating here", f"{found.level:.0%} interval")
+    heads = ("Model", "Place here", "On the board", "Rating here", f"{found.level:.0%} interval")
     tables = [limited_table("", heads, rows)]
     if reverse:
         tables.append(
-            limited_table("Contradicted", ("Above here", "Above officially", "Points"), reverse, words=2)
+            limited_table("Contradicted", ("Above here", "Above on the board", "Points"), reverse, words=2)
         )
     return ReportSection("exploration", "The exploration lane alone", tuple(sentences), tuple(tables))
 
@@ -329,7 +329,7 @@ def fairness_section(report: ValidityReport) -> ReportSection:
         ),
         (
             f"Of {found.windows:,} windows that ended in the span, {found.outside:,} had a model outside tolerance. "
-            f"The tolerance is promised in settled windows (full, and of one roster): {found.settled_outside:,} of "
+            f"The tolerance is promised in windows that are full and of one roster: {found.settled_outside:,} of "
             f"{found.settled:,}."
         ),
     ]

@@ -26,7 +26,7 @@ from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Rati
 from tiltyard.core.ratings.adaptive_pairs import pairing_findings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.level_test import LEVELS
-from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
+from tiltyard.core.ratings.ranks import Flip, FlipUnit, rank_models, votes_to_flip
 from tiltyard.core.ratings.result import RatingExtras
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import BattleSource
@@ -46,6 +46,8 @@ METHODS: dict[str, type[BradleyTerry | Elo | Glicko2]] = {
 K_SWEEP = (4.0, 8.0, 16.0, 32.0, 64.0)
 #: The largest number of battles for which a report compares values of K; larger runs skip it.
 _SWEEP_BATTLES = 200_000
+#: The largest number of battles for which a report leaves out whole prompts and voters; all are in memory at once.
+_CLUSTER_FLIP_BATTLES = 2_000_000
 #: The largest number of orders over which such a comparison takes the mean.
 _SWEEP_ORDER_COUNT = 20
 
@@ -131,20 +133,28 @@ def rate_table(
     method = settings.method
     ratings = _mean_of_refits(method(table))
     ranks = rank_models(ratings, level=getattr(method, "level", 0.95))
-    fit, flip, bootstrap = None, None, None
+    fit, bootstrap = None, None
+    flips: tuple[Flip, ...] = ()
     findings = pairing_findings(table, method.scoring()) if isinstance(method, BradleyTerry) else ()
     if isinstance(method, BradleyTerry) and not settings.style:
         if method.ties != "davidson" and method.prior_sd is None:
             weighted = _weighted(table, ratings)
             fit = check_fit(weighted, method.scoring())
-            # Counted where every battle weighs the same: not where some weigh less.
-            flip = votes_to_flip(weighted, method.scoring())
+            if checks:
+                # Counted where every battle weighs the same: not where some weigh less.
+                found = (votes_to_flip(weighted, method.scoring(), unit=unit) for unit in _flip_units(table))
+                flips = tuple(flip for flip in found if flip is not None)
         if settings.n_bootstraps:
             drawn = replace(method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)
             bootstrap = ratings if drawn == method else drawn(table)
     board = make_board(ratings, ranks, findings=(*findings, *(() if fit is None else fit.findings)))
-    rated = RatedGroup(name, table, ratings, ranks, board, fit, flip, bootstrap)
+    rated = RatedGroup(name, table, ratings, ranks, board, fit, flips, bootstrap)
     return with_checks(rated) if checks else rated
+
+
+def _flip_units(table: Table) -> tuple[FlipUnit, ...]:
+    named: tuple[FlipUnit, ...] = ("prompt", "voter") if table.n_battles <= _CLUSTER_FLIP_BATTLES else ()
+    return ("vote", *(unit for unit in named if unit in table.keyed))
 
 
 def _mean_of_refits(ratings: Ratings) -> Ratings:

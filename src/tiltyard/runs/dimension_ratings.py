@@ -151,7 +151,7 @@ def rate_placement(
     if not human.n_battles or model not in judged.models:
         return None
     settings = manifest.settings()
-    rated = rate_table(human, settings, name=OVERALL)
+    rated = rate_table(human, settings, name=OVERALL, checks=True)
     pooled = human.merge(judged)
     pooled = replace(pooled, tags={tag: names for tag, names in pooled.tags.items() if tag != "dimension"})
     if any(row.model == model and row.rating is not None for row in rated.board.rows):

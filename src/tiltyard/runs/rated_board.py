@@ -95,7 +95,7 @@ class RatedBoard:
         return self.rated.board.parameters()
 
     def compare(self, a: str, b: str) -> Comparison:
-        """Is A better than B? As `tiltyard compare`, with the parameters of this board."""
+        """Whether the order of A and B is settled, as `tiltyard compare`, with the parameters of this board."""
         method = self.settings.method
         if not isinstance(method, BradleyTerry) or method.interval == "none":
             raise BadOption("compare needs Bradley–Terry ratings with intervals; rate the battles that way")

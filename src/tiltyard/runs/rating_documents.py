@@ -112,13 +112,9 @@ def _group(rated: RatedGroup, evaluated: frozenset[str] | None) -> dict[str, obj
             name: {"estimate": estimate, "se": errors.get(name)}
             for name, estimate in ratings.extras["style"].items()
         }
-    if rated.flip is not None:
-        document["votes_to_flip"] = {
-            "first": rated.flip.first,
-            "rival": rated.flip.rival,
-            "votes": rated.flip.votes,
-            "of": rated.flip.of,
-        }
+    for flip in rated.flips:
+        counted = {"first": flip.first, "rival": flip.rival, f"{flip.unit}s": flip.count, "of": flip.of}
+        document[f"{flip.unit}s_to_flip"] = counted
     if rated.fit is not None:
         document["dispersion"] = finite(rated.fit.dispersion)
     return document

@@ -1,7 +1,6 @@
-"""Forecasts when an arena will be official, which rule will delay it, and how correct its order will be.
+"""Forecasts how many orders an arena settles, when it will be official, and which rule will delay that.
 
-A forecast summarises simulated arenas, one for each seed. A world stops when it becomes official; figures
-over time keep its last values. The options are the same on the command line and in Python.
+A forecast summarises simulated arenas, one for each seed. The options are the same on the command line and in Python.
 """
 
 from __future__ import annotations
@@ -108,6 +107,8 @@ class ForecastPoint:
     #: Share of the pairs among the true top that are in the correct order: published, and by Bradley–Terry.
     in_order: WorldRange
     in_order_fitted: WorldRange
+    #: Share of all pairs of models whose order is settled.
+    settled: WorldRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ class Forecast:
     #: By world, in order of seeds: votes until official, and the share of pairs in correct order then.
     official_by_world: tuple[int | None, ...]
     in_order_by_world: tuple[float | None, ...]
-    #: Share of all pairs of models whose order is settled then.
+    #: Share of all pairs of models whose order is settled at the end.
     settled: WorldRange
 
 
@@ -204,7 +205,7 @@ def summarise_worlds(results: Sequence[SimulatedArenaResult], settings: Simulati
         mix_feasible=mix_feasible(settings.policy, settings.world.models),
         official_by_world=tuple(result.official_at for result in results),
         in_order_by_world=tuple(until[-1].in_order_published if until else None for until in untils),
-        settled=WorldRange.of([result.settled_share for result in results]),
+        settled=WorldRange.of([result.moments[-1].settled for result in results if result.moments]),
     )
 
 
@@ -280,6 +281,7 @@ def _looks(results: Sequence[SimulatedArenaResult], every: int) -> tuple[Forecas
                 {name: WorldRange.of([world[name] for world in values if name in world]) for name in names},
                 WorldRange.of([moment.in_order_published for moment in now]),
                 WorldRange.of([moment.in_order for moment in now if moment.in_order is not None]),
+                WorldRange.of([moment.settled for moment in now]),
             )
         )
     return tuple(looks)
@@ -347,7 +349,7 @@ class SimulateOptions(TypedDict, total=False):
 
 
 def simulate(**options: Unpack[SimulateOptions]) -> Simulation:
-    """Forecast when an arena's board will be official: `tiltyard simulate` in Python.
+    """Forecast how many orders an arena settles, and when it is official: `tiltyard simulate` in Python.
 
     Finished worlds are kept, so that the same call again, or one with more ``seeds``, goes on from there.
     """
@@ -397,7 +399,6 @@ def forecast_settings(world: WorldSettings, options: SimulateOptions) -> Simulat
         world=world,
         policy=policy,
         votes=votes or default_votes(world.models, world.prompts),
-        until_official=True,
         matchmaker=matchmaker,
         volatility=_VOLATILITY[rater],
         **cast("Mapping[str, Any]", given),
@@ -419,9 +420,7 @@ def forecast(
     if mixed and "fairness" not in options:
         asked.append(replace(settings, policy=replace(settings.policy, fairness="scoped")))
     if options.get("compare"):
-        # All run to the last vote then, so that figures at the same votes compare.
         asked += [replace(settings, matchmaker=name) for name in MATCHMAKERS if name != settings.matchmaker]
-        asked = [replace(wanted, until_official=False) for wanted in asked]
     processes = os.cpu_count() or 1 if processes is None else processes
     forecasts = []
     for number, wanted in enumerate(asked):

@@ -56,8 +56,6 @@ class SimulationSettings:
     #: policy, v1, uniform, nearest or thompson.
     matchmaker: str = "policy"
     votes: int = 10_000
-    #: Stop when the board becomes official.
-    until_official: bool = False
     #: Votes between updates of the ratings, as between the snapshots of an arena.
     rank_every: int = 10
     #: Share of served matchups that are skipped, or that expire.
@@ -102,6 +100,8 @@ class EvaluationOutcome:
     in_order: float | None
     #: The same for the published order.
     in_order_published: float
+    #: Share of all pairs of models whose order is settled, for prompts and voters like these.
+    settled: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,6 @@ class SimulatedArenaResult:
     planted_top3_at: int | None
     #: The published order at the end.
     order: tuple[int, ...]
-    #: Share of all pairs of models whose order is settled at the end, for prompts and voters like these.
-    settled_share: float
 
 
 def simulate(settings: SimulationSettings, seed: int) -> SimulatedArenaResult:
@@ -173,13 +171,8 @@ class SimulatedArena:
         self._rank()
 
     def run(self) -> None:
-        """Run to the last vote; or until the board is official and all planned changes have happened."""
-        drift = self.world.drift
-        quiet = 0 if drift is None else drift.after + drift.over
+        """Run to the last vote."""
         while self.votes < self.settings.votes:
-            done = self.history.official and not self.changes and self.votes >= quiet
-            if self.settings.until_official and done:
-                break
             self.step()
 
     def step(self) -> None:
@@ -273,11 +266,12 @@ class SimulatedArena:
         self.history = self.history.after(known)
         true_order = self.truth.order(self.votes)
         score = batch_strengths(self.rater.online.points)
-        self.moments.append(_moment(known, true_order, score))
+        settled = settled_orders(self.standing, batch_ratings(self.standing))[LIKE_THESE]
+        share = float(settled.sum()) / math.comb(len(settled), 2)
+        self.moments.append(_moment(known, true_order, score, share))
 
     def result(self) -> SimulatedArenaResult:
         nominal, lanes = self.exposures.lane_shares(self.standing)
-        settled = settled_orders(self.standing, batch_ratings(self.standing))[LIKE_THESE]
         return SimulatedArenaResult(
             moments=tuple(self.moments),
             official_at=self.history.first_official(),
@@ -291,7 +285,6 @@ class SimulatedArena:
             newcomer_share=self.newcomers.largest_share(),
             planted_top3_at=self.planted_top3_at,
             order=tuple(self.standing.order.tolist()),
-            settled_share=float(settled.sum()) / math.comb(len(settled), 2),
         )
 
 
@@ -305,7 +298,7 @@ def first_changes(
     return sum(one != other for one, other in pairwise(firsts)) / (len(firsts) - 1)
 
 
-def _moment(known: Evaluation, true_order: Ints, score: Floats | None) -> EvaluationOutcome:
+def _moment(known: Evaluation, true_order: Ints, score: Floats | None, settled: float) -> EvaluationOutcome:
     place = np.empty(len(known.rd))
     place[known.order] = np.arange(len(known.order))
     return EvaluationOutcome(
@@ -314,13 +307,14 @@ def _moment(known: Evaluation, true_order: Ints, score: Floats | None) -> Evalua
         first=int(known.order[0]),
         in_order=None if score is None else share_in_order(score, true_order),
         in_order_published=share_in_order(-place, true_order),
+        settled=settled,
     )
 
 
 #: The packages that the results depend on: other changes do not invalidate the cache.
 ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
     "arena",
-    2,
+    3,
     simulate,
     SimulatedArenaResult,
     depends=(

@@ -64,7 +64,7 @@ ALL = [(i, j) for i in range(4) for j in range(i + 1, 4)]
     [
         (0, [], ["fewer than two"]),
         (1, [], ["fewer than two"]),
-        (4, [], ["No model"]),
+        (4, [], ["No order"]),
         (4, ALL, ["all 4 models"]),
         (4, [(0, 1), (0, 2), (0, 3)], ["First place is", "3 of all 6", "1 of 3"]),
         (4, [(0, 3), (1, 3), (2, 3)], ["m0, m1, m2.", "3 of all 6", "1 of 3"]),

@@ -12,6 +12,7 @@ from support.worlds import battles, counted, drawn, table, told
 from tiltyard.core.battles import Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.comparison import compare_models
+from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
 
@@ -30,7 +31,8 @@ def test_the_difference_and_its_interval_come_from_the_ratings():
     half = t.ppf(0.95, dof) * error
     assert found.difference == pytest.approx(difference)
     assert (found.low, found.high) == pytest.approx((difference - half, difference + half))
-    assert found.confidence == pytest.approx(t.cdf(difference / error, dof))
+    ranks = rank_models(result, level=0.9)
+    assert found.settled == (ranks.above[1, 3] or ranks.above[3, 1])
     assert found.expected_score == pytest.approx(1.0 / (1.0 + 10.0 ** (-difference / 400.0)))
     assert (found.level, found.scope) == (0.9, "prompts like these")
 
@@ -40,7 +42,7 @@ def test_turning_it_round_turns_the_signs():
     one, other = compare_models(world, "aa", "ac"), compare_models(world, "ac", "aa")
     assert one.difference == pytest.approx(-other.difference)
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
-    assert one.confidence == pytest.approx(1.0 - other.confidence)
+    assert one.settled == other.settled
     assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
 
 
@@ -92,12 +94,24 @@ def test_what_few_prompts_or_no_spread_decide_is_not_compared():
 
 def test_a_comparison_reads_as_settled_or_open_and_is_shown_so():
     found = compare_models(told("a>b*400 b>a*100"), "b", "a")
-    assert re.match(r"a is better than b.* 241 .* 203 to 279", found.sentence)
+    assert found.settled
+    assert re.match(r"a is settled above b.* 241 .* 203 to 279", found.sentence)
     shown = []
     found._repr_pretty_(SimpleNamespace(text=shown.append), cycle=False)
     assert shown == [found.sentence]
     found = compare_models(told("a>b*6 b>a*5"), "a", "b")
-    assert re.search(r"not settle it: a is 32 .* 61%", found.sentence)
+    assert not found.settled
+    assert re.search(r"not settled: a .* 32 points", found.sentence)
+
+
+def test_an_order_is_settled_only_if_all_pairs_hold_at_once():
+    """One pair alone is above zero; among 28 pairs it is not settled, and the sentence says why."""
+    others = " ".join(f"{name}>a*50 a>{name}*50" for name in "cdefgh")
+    found = compare_models(told(f"a>b*60 b>a*40 {others}"), "b", "a")
+    assert found.high < 0.0
+    assert not found.settled
+    assert "at once" in found.sentence
+    assert compare_models(told("a>b*60 b>a*40"), "b", "a").settled
 
 
 def test_a_clone_with_the_same_battles_is_not_compared():
@@ -141,4 +155,4 @@ def test_a_comparison_as_plain_values():
     assert plain["difference"] == found.difference
     assert plain["sentence"] == found.sentence
     assert plain["findings"] == [finding.to_dict() for finding in found.findings]
-    assert set(plain) >= {"model_a", "model_b", "low", "high", "level", "scope", "confidence", "wins"}
+    assert set(plain) >= {"model_a", "model_b", "low", "high", "level", "scope", "settled", "wins"}

@@ -97,7 +97,7 @@ class ArenaRow:
     settled: tuple[Scope, ...] = ()
     #: Batch rating, where batch ratings were given.
     bradley_terry: float | None = None
-    #: Whether its place may be claimed: the board is official, and the model more than provisional.
+    #: Whether enough was seen of it and of the board: the board is official, and the model more than provisional.
     official: bool = False
 
     @property

@@ -231,7 +231,8 @@ class RatedGroup:
     ranks: Ranks | None
     board: Board
     fit: FitCheck | None = None
-    flip: Flip | None = None
+    #: How few battles, prompts or voters first place rests on; for a report.
+    flips: tuple[Flip, ...] = ()
     #: The same ratings with bootstrap replicates, where they were asked for.
     bootstrap: Ratings | None = None
     prediction: Prediction | None = None

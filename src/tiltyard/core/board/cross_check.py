@@ -39,7 +39,7 @@ class BatchRatings:
     group: Ints
     #: ``None`` if the method makes none.
     interval: Interval | None
-    #: Who (row) is proven above whom (column), all pairs at once at the method's level.
+    #: Who (row) is above whom (column) at one look, all pairs at once at the method's level.
     above: Bools
     #: The one-sided confidence level of "row is above column", one pair at a time; NaN where they cannot be compared.
     confidence: Floats
@@ -166,7 +166,7 @@ class CrossCheckRow:
     #: whose own ranges hold at every look.
     rank_low: int | None
     rank_high: int | None
-    #: Every model of a tier is proven above every model of the next, at one look.
+    #: Every model of a tier is above every model of the next at the method's level, at one look.
     tier: int | None
     #: The one-sided confidence level that it is above the next of the published order, not corrected for looking at many.
     above_next: float | None
@@ -222,7 +222,7 @@ def cross_check(
     order = standing.order if published is None else published
     interval = batch.interval
     rows = _rows(standing.models, batch, order)
-    # Pairs (as published: row above column) that are proven the other way round, if a rank of theirs is ruled out.
+    # Pairs (as published: row above column) that the batch puts the other way round, if a rank of theirs is ruled out.
     found = np.zeros(batch.above.shape, dtype=bool)
     place: dict[int | None, int] = {}
     outside = np.zeros(len(found), dtype=bool)

@@ -169,18 +169,18 @@ def pair_levels(standing: Standing, alpha: float, *, family: int | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceSequence:
-    """Differences that are told apart at every look, with probability 1 − ``alpha`` that none is ever wrong.
+    """Differences that are settled at every look, with probability 1 − ``alpha`` that none is ever wrong.
 
     The half-width of a difference with standard error s is s·z with z² = (1 + r)(2 ln(1/level) + ln(1 + 1/r)): Robbins's
     normal mixture, in its asymptotic form for estimated variances (Waudby-Smith, Arbour, Sinha, Kennedy and
     Ramdas, Annals of Statistics 52, 2024). r = ``reference_ratio``·(s/``reference_se``)² makes it narrowest around the standard
-    errors at which models are told apart; any r that is fixed beforehand is valid. For ν degrees of freedom, z² becomes
+    errors at which orders are settled; any r that is fixed beforehand is valid. For ν degrees of freedom, z² becomes
     ν(e^{z²/(ν+1)} − 1), the t² that weighs as much.
 
     Alpha is shared by both orders of every pair. As in Holm's procedure, what settled orders had of it is shared by the others:
     at the first false claim of any look all claims before it are true, so the false orders never have less than their share.
 
-    Until ``min_votes`` votes, and for differences with fewer than three degrees of freedom, nothing is told apart.
+    Until ``min_votes`` votes, and for differences with fewer than three degrees of freedom, nothing is settled.
     """
 
     alpha: float = 0.05

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, stdtr
 
 from tiltyard.core.battles import Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
@@ -15,6 +14,7 @@ from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.posterior import Posterior, nearly_one_sided
+from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.result import Ratings, speaks_of_these_voters
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
@@ -42,8 +42,8 @@ class Comparison:
     high: float
     level: float
     scope: str
-    #: The one-sided confidence level of "A is better than B".
-    confidence: float
+    #: Whether their order is settled, by rank ranges that hold at once for all models.
+    settled: bool
     expected_score: float
     wins: int
     losses: int
@@ -70,18 +70,20 @@ class Comparison:
     def sentence(self) -> str:
         """The result as a sentence."""
         ahead, behind = (self.model_a, self.model_b) if self.difference >= 0 else (self.model_b, self.model_a)
-        gap, sure = abs(self.difference), max(self.confidence, 1.0 - self.confidence)
-        bounds = f"{self.level:.0%} interval {min(abs(self.low), abs(self.high)):.0f} to {max(abs(self.low), abs(self.high)):.0f}"
-        if (self.low > 0.0 or self.high < 0.0) and speaks_of_these_voters(self.scope):
-            on = self.scope.partition(" and ")[0]
-            said = f"These voters prefer {ahead} to {behind}, by {gap:.0f} points ({bounds}), on {on}."
+        ends = (self.low, self.high) if self.difference >= 0 else (-self.high, -self.low)
+        gap = f"{abs(self.difference):.0f} points ({self.level:.0%} interval {ends[0]:.0f} to {ends[1]:.0f})"
+        if ends[0] > 0.0 and speaks_of_these_voters(self.scope):
+            said = (
+                f"These voters prefer {ahead} to {behind}, by {gap}, on {self.scope.partition(' and ')[0]}."
+            )
             return f"{said} No order is claimed for other voters."
-        if self.low > 0.0 or self.high < 0.0:
-            return f"{ahead} is better than {behind}, by {gap:.0f} points ({bounds}), on {self.scope}."
+        rated = f"{gap}, on {self.scope}"
+        if self.settled:
+            return f"{ahead} is settled above {behind}, by {rated}."
+        alone = " The interval is that of one pair; ranges of ranks, which hold for all pairs at once, do not settle it."
         return (
-            f"These battles do not settle it: {ahead} is {gap:.0f} points ahead of {behind}, but the "
-            f"{self.level:.0%} interval for {self.model_a} minus {self.model_b} runs from {self.low:+.0f} to "
-            f"{self.high:+.0f}, on {self.scope}; confidence that {ahead} is better (one-sided): {sure:.0%}."
+            f"The order of {self.model_a} and {self.model_b} is not settled: {ahead} is rated higher by {rated}."
+            f"{alone if ends[0] > 0.0 else ''}"
         )
 
 
@@ -110,8 +112,9 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
         )
     half = float(critical_value(method.level, dof)) * error
     low, high = _reach(table, ratings, method, (i, j), half)
-    t = difference / error
-    confidence = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
+    ranks = rank_models(ratings, level=method.level)
+    assert ranks is not None
+    settled = bool(ranks.above[i, j] or ranks.above[j, i])
     expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
     ahead, behind = _prompts(table, i, j)
     # A's wins, losses and ties in the direct battles, and the number of both_bad outcomes.
@@ -122,7 +125,7 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     both_bad = counts.n[theirs & (counts.kind == Kind.BOTH_BAD)].sum()
     return Comparison(
         a, b, difference, difference + low, difference + high, method.level, ratings.interval.scope,
-        confidence, expected, *(int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(both_bad)), ahead, behind, ratings.findings,
+        settled, expected, *(int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(both_bad)), ahead, behind, ratings.findings,
     )  # fmt: skip
 
 

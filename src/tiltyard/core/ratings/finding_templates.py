@@ -186,7 +186,7 @@ _INTERVALS: Mapping[str, Template] = {
     "interval-withheld/elo": Template(
         _(
             "With {prompts} prompts, one of them with {share:.0%} of the battles, Elo gives no reliable interval and "
-            "proves no order."
+            "settles no order."
         ),
         _(
             "Use at least {least} prompts with at most {most:.0%} of the battles each, or rate by Bradley–Terry."
@@ -195,7 +195,7 @@ _INTERVALS: Mapping[str, Template] = {
     "interval-withheld/elo-voters": Template(
         _(
             "With {voters} voters, one of them with {share:.0%} of the votes, Elo gives no reliable interval and "
-            "proves no order."
+            "settles no order."
         ),
         _(
             "Use at least {least} voters with at most {most:.0%} of the votes each, or rate by Bradley–Terry, which "
@@ -365,7 +365,7 @@ _ARENA: Mapping[str, Template] = {
     "order-contradicted": Template(
         _("By the exploration lane alone, beyond its uncertainty: {pairs}."),
         _(
-            "The official order may depend on how matchups were chosen. Compare both with batch "
+            "The order of the board may depend on how matchups were chosen. Compare both with batch "
             "Bradley–Terry."
         ),
         {"": _ABOVE},
@@ -385,10 +385,10 @@ _ARENA: Mapping[str, Template] = {
             "First place is settled; {pairs_settled} of all {pairs} pairs are, and {neighbours_settled} of "
             "{neighbours} neighbouring ones."
         ),
-        _("Models that share a range of ranks cannot be told apart yet."),
+        _("Ranges of ranks that are shared are not settled yet."),
     ),
     "order-settled/nothing": Template(
-        _("No model can be told apart from another yet."),
+        _("No order is settled yet."),
         _("More votes, prompts or voters are needed before any order can be claimed."),
     ),
     "order-settled/shared-first": Template(
@@ -396,7 +396,7 @@ _ARENA: Mapping[str, Template] = {
             "{first} models may be first: {sharing}. Settled: {pairs_settled} of all {pairs} pairs, and "
             "{neighbours_settled} of {neighbours} neighbouring ones."
         ),
-        _("Models that share a range of ranks cannot be told apart yet."),
+        _("Ranges of ranks that are shared are not settled yet."),
     ),
     "order-settled/too-few": Template(
         _("There are fewer than two ranked models, so there is no order to settle."),
@@ -423,7 +423,9 @@ _ARENA: Mapping[str, Template] = {
         _LANES,
     ),
     "outside-tolerance/windows": Template(
-        _("In {outside:,} of {windows:,} settled windows some model's exposures were outside tolerance."),
+        _(
+            "In {outside:,} of {windows:,} full windows of one roster some model's exposures were outside tolerance."
+        ),
         _LANES,
     ),
     "sides-uneven": Template(

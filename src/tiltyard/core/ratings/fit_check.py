@@ -41,7 +41,7 @@ class PairResidual:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Three models, each of which significantly beats the next."""
+    """Three models, each of which won against the next by more than chance explains."""
 
     models: tuple[str, str, str]
 

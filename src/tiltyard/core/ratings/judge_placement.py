@@ -315,7 +315,7 @@ def _conditional(
 def _with_ranks(
     placed: JudgePlacement, slopes: Floats, bias: BiasEstimate, positions: ErrorMixture, unit: float
 ) -> JudgePlacement:
-    """Add the judge's bias and slope, and the order that the differences prove.
+    """Add the judge's bias and slope, and the order that the differences settle.
 
     The place among the human-rated models, and the range that all differences together do not rule out. Their degrees of
     freedom are at most two fewer than there are opponents: exactly right if bias is all that is uncertain.

@@ -1,15 +1,18 @@
-"""Simultaneous rank ranges, and how few battles the first place rests on."""
+"""Simultaneous rank ranges, and how few battles, prompts or voters the first place rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array, csr_array
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from tiltyard.core.battles import Counts, Table
+from tiltyard.core.battles import KIND_COUNT, Counts, Table
+from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.findings import MIN_DOF
 from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
@@ -26,12 +29,12 @@ _TIED_LEAD_LOGITS = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranks:
-    """What the ratings prove about order, within each group of comparable models.
+    """What the ratings settle about order, within each group of comparable models.
 
     ``low`` to ``high`` is the range of ranks that are not ruled out (1 is first; 0 for a model
     without a rating). All ranges hold simultaneously at ``level``: a pair counts as ordered only if
     its difference exceeds ``critical`` of its own standard errors (infinite if there is too little
-    data), or if a third model is between the two. ``above[i, j]`` means that i is proven above j.
+    data), or if a third model is between the two. ``above[i, j]`` means that i is settled above j.
     """
 
     level: float
@@ -113,7 +116,7 @@ def close_order(above: Bools) -> Bools:
 
 
 def tiers_of(order: Ints, group: Ints, above: Bools) -> Ints:
-    """Tiers within each group: a new one begins where every model above is proven above every model below; 0 if unrated.
+    """Tiers within each group: a new one begins where every model above is settled above every model below; 0 if unrated.
 
     ``order`` is by group, best first.
     """
@@ -125,37 +128,45 @@ def tiers_of(order: Ints, group: Ints, above: Bools) -> Ints:
 
 
 def tier_numbers(above: Bools) -> Ints:
-    """The tiers of models in order, best first, from which of them is proven above which."""
+    """The tiers of models in order, best first, from which of them is settled above which."""
     lines = [above[:k, k:].all() for k in range(1, len(above))]
     return 1 + np.cumsum([0, *lines])[: len(above)]
 
 
+#: What is left out: single battles, or prompts or voters with all of theirs.
+FlipUnit = Literal["vote", "prompt", "voter"]
+
+
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """Removing ``votes`` of ``of`` battles puts ``rival`` above ``first``; fewer may be sufficient.
+    """Leaving out ``count`` of ``of`` votes, prompts or voters puts ``rival`` above ``first``; fewer may be sufficient.
 
-    ``of`` counts the battles between models that are comparable with these two.
+    ``of`` counts those with battles between models that are comparable with these two.
     """
 
     first: str
     rival: str
-    votes: int
+    count: int
     of: int
+    unit: FlipUnit = "vote"
 
 
-def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int = 3) -> Flip | None:
+def votes_to_flip(
+    table: Table, scoring: Scoring | None = None, *, rivals: int = 3, unit: FlipUnit = "vote"
+) -> Flip | None:
     """The smallest number of battles whose removal would put another of the nearest ``rivals`` first, as far as found.
 
     An exact answer needs a search over all subsets. This is an upper bound: battles are removed in the order of their
     influence on the gap between the first model and a rival (the approximation of Broderick, Giordano and Meager, 2020),
-    and the number is then verified by refitting without them.
+    and the number is then verified by refitting without them. With ``unit``, whole prompts or voters are removed in the
+    order of their summed influence.
 
     ``None`` if no removal was found, and also if a model without a rating may be first: one that won every point against rated ones.
     Weighted or soft battles are not handled: every battle must count one.
     """
     scoring = scoring or Scoring()
     counts, m = table.counts, len(table.models)
-    if counts.sums is not None:
+    if counts.sums is not None or (unit != "vote" and not (unit in table.keyed and table.has_log)):
         return None
     pairs = score_pairs(counts, m, scoring)
     fitted = fit_groups(pairs, comparable_groups(pairs, prior=False))
@@ -163,16 +174,19 @@ def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int =
     ranked = ranked[: int((fitted.group == 0).sum())]
     if len(ranked) < 2 or _lost_outside(pairs, fitted.group == 0):
         return None
+    clusters = None if unit == "vote" else _battles_by_cluster(table, unit)
     first, bounds = int(ranked[0]), []
     for rival in ranked[1 : 1 + rivals]:
-        votes = _fewest(counts, fitted, scoring, first, int(rival))
-        if votes is not None:
-            bounds.append((votes, int(rival)))
+        count = _Removal.by_influence(counts, fitted, scoring, (first, int(rival)), clusters).fewest()
+        if count is not None:
+            bounds.append((count, int(rival)))
     if not bounds:
         return None
-    votes, rival = min(bounds)
-    among = pairs.among(np.sort(ranked))
-    return Flip(table.models[first], table.models[rival], votes, int(among.weight.sum()))
+    count, rival = min(bounds)
+    counted = ~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b)
+    counted &= (fitted.group[counts.a] == 0) & (fitted.group[counts.b] == 0)
+    of = counts.n[counted].sum() if clusters is None else np.count_nonzero(clusters @ counted)
+    return Flip(table.models[first], table.models[rival], count, int(of), unit)
 
 
 def _lost_outside(pairs: PairScores, inside: npt.NDArray[np.bool_]) -> bool:
@@ -182,65 +196,83 @@ def _lost_outside(pairs: PairScores, inside: npt.NDArray[np.bool_]) -> bool:
     return bool((won_by_i | won_by_j).any())
 
 
-def _fewest(counts: Counts, fitted: FittedStrengths, scoring: Scoring, first: int, rival: int) -> int | None:
-    """The smallest prefix of the influence order whose removal, verified by a refit, puts the rival ahead.
-
-    As battles are removed, the rival is first behind, then ahead, then no longer comparable: the
-    search is for the end of the first phase.
-    """
-    order, influence = _influence(counts, fitted, scoring, first, rival)
-    available = counts.n[order]
-    total = int(available.sum())
-    reach = np.cumsum(available * influence[order])
-    at = int(np.searchsorted(reach, fitted.theta[first] - fitted.theta[rival]))
-    refit = _Refit(counts, fitted, scoring, order, first, rival)
-    low, high, best = 0, min(int(available[:at].sum()) + 1, total), None
-    while (lead := refit.lead(high)) is not None and lead <= _TIED_LEAD_LOGITS:
-        if high == total:
-            return None
-        low, high = high, min(high * 2, total)
-    if lead is not None:
-        best = high
-    while high - low > 1:
-        middle = (low + high) // 2
-        lead = refit.lead(middle)
-        if lead is not None and lead <= _TIED_LEAD_LOGITS:
-            low = middle
-        else:
-            high = middle
-            best = best if lead is None else middle
-    return best
-
-
-def _influence(
-    counts: Counts, fitted: FittedStrengths, scoring: Scoring, first: int, rival: int
-) -> tuple[Ints, Floats]:
-    """Cells whose removal narrows the gap, most influential first, and the effect per battle."""
-    lever = fitted.bread[first] - fitted.bread[rival]
-    residual = scoring.by_kind()[counts.kind] - fitted.expected()[counts.a, counts.b]
-    influence = np.nan_to_num((lever[counts.a] - lever[counts.b]) * residual)
-    order = np.argsort(-influence, kind="stable")
-    return order[influence[order] > 0.0], influence
+def _battles_by_cluster(table: Table, unit: FlipUnit) -> csr_array:
+    """How many battles each prompt or voter (row) has in each cell of the counts (column)."""
+    log, counts, m = table.log(), table.counts, len(table.models)
+    keys = np.asarray(getattr(log, unit))
+    named = keys != MISSING_KEY
+    known, cluster = np.unique(keys[named], return_inverse=True)
+    cells = (counts.a * m + counts.b) * KIND_COUNT + counts.kind
+    order = np.argsort(cells)
+    theirs = (log.a[named].astype(np.int64) * m + log.b[named]) * KIND_COUNT + log.kind[named]
+    at = order[np.searchsorted(cells, theirs, sorter=order)]
+    return coo_array((np.ones(len(at)), (cluster, at)), shape=(len(known), len(cells))).tocsr()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Refit:
+class _Removal:
+    """Cells, or clusters of battles, in the order in which they are left out: the one that narrows a gap most first."""
+
     counts: Counts
     fitted: FittedStrengths
     scoring: Scoring
+    pair: tuple[int, int]
     order: Ints
-    first: int
-    rival: int
+    clusters: csr_array | None
 
-    def lead(self, votes: int) -> float | None:
-        """How far the rival is ahead without this many battles; ``None`` if not all models are comparable then."""
+    @classmethod
+    def by_influence(
+        cls,
+        counts: Counts,
+        fitted: FittedStrengths,
+        scoring: Scoring,
+        pair: tuple[int, int],
+        clusters: csr_array | None,
+    ) -> _Removal:
+        lever = fitted.bread[pair[0]] - fitted.bread[pair[1]]
+        residual = scoring.by_kind()[counts.kind] - fitted.expected()[counts.a, counts.b]
+        influence = np.nan_to_num((lever[counts.a] - lever[counts.b]) * residual)
+        if clusters is not None:
+            influence = clusters @ influence
+        order = np.argsort(-influence, kind="stable")
+        return cls(counts, fitted, scoring, pair, order[influence[order] > 0.0], clusters)
+
+    def fewest(self) -> int | None:
+        """The smallest prefix of the order whose removal, verified by a refit, puts the rival ahead.
+
+        As battles are removed, the rival is first behind, then ahead, then no longer comparable: the
+        search is for the end of the first phase.
+        """
+        total = len(self.order) if self.clusters is not None else int(self.counts.n[self.order].sum())
+        low, high, best = 0, 1, None
+        while (lead := self.lead(high)) is not None and lead <= _TIED_LEAD_LOGITS:
+            if high >= total:
+                return None
+            low, high = high, min(high * 2, total)
+        if lead is not None:
+            best = high
+        while high - low > 1:
+            middle = (low + high) // 2
+            lead = self.lead(middle)
+            if lead is not None and lead <= _TIED_LEAD_LOGITS:
+                low = middle
+            else:
+                high = middle
+                best = best if lead is None else middle
+        return best
+
+    def lead(self, count: int) -> float | None:
+        """How far the rival is ahead without so many; ``None`` if not all models are comparable then."""
         n = self.counts.n.copy()
-        taken = np.diff(np.minimum(np.cumsum(n[self.order]), votes), prepend=0)
-        n[self.order] -= taken
+        if self.clusters is None:
+            n[self.order] -= np.diff(np.minimum(np.cumsum(n[self.order]), count), prepend=0)
+        else:
+            n -= self.clusters[self.order[:count]].sum(axis=0).astype(n.dtype)
         pairs = score_pairs(replace(self.counts, n=n), len(self.fitted.theta), self.scoring)
         members = np.flatnonzero(self.fitted.group == 0)
         among = pairs.among(members)
         if among.groups(strong=True).max(initial=0) > 0:
             return None
         theta = newton.fit_pairs(among, start=self.fitted.theta[members], bread=False).theta
-        return float(theta[members == self.rival][0] - theta[members == self.first][0])
+        first, rival = np.searchsorted(members, self.pair)
+        return float(theta[rival] - theta[first])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
 
-from tiltyard.core.board.arena_board import ArenaRow, FirstPlaceMargin, ShownOrder
+from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
 from tiltyard.core.board.cross_check import CrossCheckRow
 from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.board.settled_order import LIKE_THESE, Scope, claims_nothing
@@ -101,7 +101,7 @@ def interval_scale(drawn: Sequence[DrawnInterval]) -> IntervalScale | None:
 #: models to compare. ``nobody``: no order is settled, or most models cannot be placed. ``first``: one model is first.
 #: ``shared``: several may be.
 HeadlineCase = Literal["no-votes", "unclaimed", "too-few", "nobody", "first", "shared"]
-#: How sure the place of a model is.
+#: Whether the place of a model is settled.
 PlaceWord = Literal["settled", "shared", "unplaced"]
 
 #: So many of the models that share first place are named.
@@ -165,7 +165,7 @@ def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
 
 
 def claimed_place(row: ArenaRow, ranked: int) -> PlaceWord | None:
-    """How sure the place of a row is, among so many ranked ones; ``None`` if no rank is claimed for it."""
+    """Whether the place of a row is settled, among so many ranked ones; ``None`` if no rank is claimed for it."""
     if row.rank_low is None:
         return None
     if row.rank_low == row.rank_high:
@@ -191,7 +191,7 @@ class BoardLine:
     retired: bool
     #: For which prompts it is settled above the next row; the wider scope, if for both.
     above_next: Scope | None
-    #: How sure its place is; ``None`` where no rank is claimed.
+    #: Whether its place is settled; ``None`` where no rank is claimed.
     place: PlaceWord | None
     kind: Kind
     #: The score by which it is ranked; raw rating and RD; the Bradley–Terry rating with its interval.
@@ -267,10 +267,8 @@ class BoardView:
     scale: IntervalScale | None
     #: What may be said of the order in one sentence; ``None`` in phase 1.
     claim: Finding | None
-    #: Who is first, and how sure that is.
+    #: Who is first, and whether that is settled.
     headline: Headline
-    #: How many votes would change that.
-    first_place: FirstPlaceMargin | None
 
     @property
     def unordered(self) -> bool:
@@ -350,7 +348,6 @@ def full_view(document: BoardDocument, filtered: FilteredBoard | None = None) ->
         interval_scale([line.drawn for line in lines if line.drawn is not None]),
         shown.settled,
         headline=headline_of(shown),
-        first_place=shown.first_place,
     )
 
 

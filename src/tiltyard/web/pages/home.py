@@ -36,7 +36,7 @@ class ArenaCard:
     #: Enabled models, and retired ones.
     models: int
     retired: int
-    #: Who is first, and how sure that is; ``None`` before the first board.
+    #: Who is first, and whether that is settled; ``None`` before the first board.
     headline: Headline | None = None
     #: What is settled in all; ``None`` where the board does not say.
     claim: Finding | None = None

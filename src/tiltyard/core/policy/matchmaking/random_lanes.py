@@ -1,6 +1,6 @@
 """Lanes that draw a pair at random by weight: contender, uncertainty, exploration and, in phase 1 of a rollout, version 1.
 
-- *Contender*: close rivals at the top meet often, so that their order becomes certain.
+- *Contender*: close rivals at the top meet often, so that their order is settled.
 - *Uncertainty*: uncertain models in close matches, which are the most informative.
 - *Exploration*: independent of the policy's estimates. Its choices have known, positive probabilities: a board from this
   lane alone validates the others.

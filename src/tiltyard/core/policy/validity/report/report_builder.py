@@ -200,7 +200,7 @@ def churn_finding(churn: Churn) -> Finding | None:
 
 
 def contradiction_finding(exploration: ExplorationBoard) -> Finding | None:
-    """The exploration lane proves another order than the official one."""
+    """The exploration lane contradicts the order of the board beyond its uncertainty."""
     if not exploration.reversed:
         return None
     pairs = [{"above": pair.below, "below": pair.above} for pair in exploration.reversed]

@@ -287,7 +287,7 @@ class ExplorationPlace:
 
 @dataclass(frozen=True, slots=True)
 class ReversedPair:
-    """Two models whose official order the exploration lane contradicts beyond its uncertainty."""
+    """Two models whose order on the board the exploration lane contradicts beyond its uncertainty."""
 
     above: str
     below: str
@@ -299,7 +299,7 @@ class ReversedPair:
 class ExplorationBoard:
     """What the exploration lane alone says: nobody is chosen there for a rating.
 
-    Bradley–Terry on all its votes up to the span's end, beside the official order.
+    Bradley–Terry on all its votes up to the span's end, beside the order of the board.
     """
 
     votes: int

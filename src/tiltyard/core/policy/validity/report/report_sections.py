@@ -468,7 +468,7 @@ def _compared(
     ratings: Ratings,
     ranks: Ranks | None,
 ) -> tuple[int, tuple[ReversedPair, ...]]:
-    """Pairs in the same order on both boards; and those the lane proves to stand the other way."""
+    """Pairs in the same order on both boards; and those that the lane contradicts beyond its uncertainty."""
     if ranks is None:
         return 0, ()
     at = np.array([place_of[model] for model in official])

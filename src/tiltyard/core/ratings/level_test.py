@@ -22,7 +22,7 @@ LEVELS = ("category", "day", "source", "language")
 _LEVEL = 0.05
 _PERMUTATION_COUNT = 999
 #: Of more battles than this, only those of every second, fourth … prompt are looked at.
-_MOST_BATTLES = 1 << 17
+_MOST_BATTLES = 1 << 16
 #: Prompts of one group are joined at random until prompts × models are at most so many, but not to fewer prompts than this.
 _MOST_SUM_COUNT = 1 << 15
 _LEAST_PROMPTS = 500
@@ -58,7 +58,8 @@ def departing_levels(table: Table, scores: RowScores, *, by_voter: bool) -> dict
     The draws have a fixed seed, so that whoever repeats the test finds the same.
     """
     sample, m = _sample(table), len(table.models)
-    if sample.prompt is None:
+    several = {level: keys for level, keys in sorted(sample.levels.items()) if (keys != keys[:1]).any()}
+    if sample.prompt is None or not several:
         return {}
     prompt = np.unique(sample.prompt, return_inverse=True)[1]
     units = [prompt]
@@ -66,9 +67,9 @@ def departing_levels(table: Table, scores: RowScores, *, by_voter: bool) -> dict
         units.insert(0, _with_voters(prompt, sample.voter))
     residual = np.nan_to_num(scores(sample)[0])
     found: dict[str, float] = {}
-    for level, keys in sorted(sample.levels.items()):
+    for level, keys in several.items():
         within = ((unit, groups) for unit in units if (groups := _group_of(unit, keys)) is not None)
-        unit, groups = next(within, (prompt, np.empty(0, dtype=np.uint64)))
+        unit, groups = next(within, (prompt, keys[:0]))
         if 1 < len(np.unique(groups[groups != MISSING_KEY])) < np.count_nonzero(groups):
             part, group = _joined(groups, max(_MOST_SUM_COUNT // m, _LEAST_PROMPTS))
             at, size = part[unit] * m, (len(group) + 1) * m

@@ -181,7 +181,7 @@ def rating_variance(
         by_prompt = choose_clusters(table, scoring, "auto", [])
         if prompt_key in by_prompt.keys and not holds_whole_prompts(table, choice):
             spread = spread.widened(clustered_variance(table, scoring, fitted, by_prompt, unit, []))
-    elif choice == "auto" and prompt_key in clustering.keys and spread.known.any():
+    elif choice == "auto" and table.levels and prompt_key in clustering.keys and spread.known.any():
         for name, p in departing_levels(
             table, fitted.row_scores(scoring), by_voter=voter_key in clustering.keys
         ).items():

@@ -348,10 +348,10 @@ def matrix_html(groups: Sequence[RatedGroup], by: str) -> str:
 def _proven_over_all(groups: Sequence[RatedGroup]) -> set[tuple[int, str]]:
     """Group and model of each range of ranks whose claims hold together with those of all groups, if it claims any."""
     ranked = {index: one.ranks for index, one in enumerate(groups) if one.ranks is not None}
-    found = set()
-    for (index, ranks), kept in zip(ranked.items(), claims_over_all(list(ranked.values())), strict=True):
-        claims, lost = ranks.above | ranks.above.T, ranks.above & ~kept
-        proven = claims.any(axis=0) & ~(lost | lost.T).any(axis=0)
+    found, claims = set(), claims_over_all(list(ranked.values())) if ranked else []
+    for (index, ranks), kept in zip(ranked.items(), claims, strict=True):
+        lost = ranks.above & ~kept
+        proven = (ranks.above | ranks.above.T).any(axis=0) & ~(lost | lost.T).any(axis=0)
         found |= {(index, groups[index].ratings.models[k]) for k in np.flatnonzero(proven)}
     return found
 
@@ -392,10 +392,7 @@ def _explanation(groups: Sequence[RatedGroup], by: str) -> str:
         sentences.append(f"† not comparable with the other models of its {by}.")
     if ranges:
         sentences.append(
-            f"The ranges of one {by} hold together; those marked * hold together with all others that are marked, at the "
-            "same level (Holm)."
-        )
-        sentences.append(
+            f"Ranges hold together within one {by}, and those with * hold over all of them (Holm). "
             "The interval of a cell shows where the pointer rests on it, and in the section below."
         )
     return f"<p><small>{text_html(' '.join(sentences))}</small></p>\n"

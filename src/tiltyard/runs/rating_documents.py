@@ -127,8 +127,8 @@ def _own_rows(rated: RatedGroup) -> list[Row]:
 
 
 def _placement(found: JudgePlacement, ratings: Ratings) -> dict[str, object]:
-    ends = found.difference, found.difference_low, found.difference_high
-    differences = zip(ratings.models, *(end.tolist() for end in ends), strict=False)
+    ends = np.stack([found.difference, found.difference_low, found.difference_high]).tolist()
+    differences = zip(ratings.models, *ends, strict=False)
     return {
         "model": found.model,
         "label": found.label if found.group >= 0 else None,

@@ -106,7 +106,7 @@ def test_errors_of_the_positions_do_not_flatten_the_slope():
 
 
 def test_one_variance_is_students_interval():
-    one = ErrorMixture(np.array([[1.0], [5.0]]), np.array([[2.0], [3.0]]), np.array([7.0, np.inf]))
+    one = ErrorMixture(np.array([[1.0], [5.0]]), np.array([[2.0], [3.0]]), np.array([7.0, 1e7]))
     assert one.quantile(0.975) == pytest.approx([1.0 + 2.0 * t.ppf(0.975, 7.0), 5.0 + 3.0 * norm.ppf(0.975)])
 
 

@@ -33,14 +33,10 @@ _LANES = _(
 _BATTLES: Mapping[str, Template] = {
     "adaptive-pairs": Template(
         _(
-            "Pairs follow running ratings: models that had just won met others that had. Luck is then hardly corrected by "
-            "later battles, and the intervals are too narrow: in simulated logs, 95% intervals held in only 76% of cases "
-            "where only neighbours met."
+            "Pairs follow running ratings: models that had just won met others that had. Later battles then hardly correct "
+            "luck, and intervals are too narrow: where only neighbours met, 95% intervals held in 76% of simulated cases."
         ),
-        _(
-            "Rely on differences that are far larger than their intervals, or rate only battles whose pairs were drawn "
-            "regardless of ratings (--where), if the log says which."
-        ),
+        _("Rate only battles whose pairs were drawn regardless of ratings (--where), if the log says which."),
     ),
     "disconnected": Template(
         _(
@@ -607,13 +603,9 @@ _PLACEMENTS: Mapping[str, Template] = {
     "judge-slope-unknown": Template(
         _(
             "The judged battles do not tell how sharp the judge is compared with people, so it is taken to be between "
-            "{least:.2f} and {most:.0f} times as sharp. That makes the interval of {model} wide, most of all if it is among "
-            "the best or the worst."
+            "{least:.2f} and {most:.0f} times as sharp, and the interval of {model} is wide, above all at either end."
         ),
-        _(
-            "Let the same judge compare models that people have rated, and append those battles to the file: about 300 of "
-            "them tell."
-        ),
+        _("Append some 300 battles of the same judge between models that people have rated."),
     ),
     "not-placed/lost": Template(
         _("{model} lost every judged battle: its rating has no lower limit, so none is given."),
@@ -625,8 +617,7 @@ _PLACEMENTS: Mapping[str, Template] = {
     ),
     "not-placed/slope": Template(
         _(
-            "{model} is not placed: the judge's battles do not follow the ratings by people. It tells models apart less "
-            "than {least:.2f} times as sharply as they do."
+            "{model} is not placed: the judge tells models apart less than {least:.2f} times as sharply as people do."
         ),
         _("Ask another judge."),
     ),

@@ -18,8 +18,7 @@ in Medical Research 28 (2019), predict by it.
 
 **Slope.** The new model stands α/c above the weighted mean of its opponents, if the judge puts it α above them. c is the
 slope of the line; errors of θ_k flatten it, which is corrected (York, Canadian Journal of Physics 44, 1966). Where c is
-poorly known α/c has no finite interval (Fieller 1954), so c is taken to lie between two limits. Each σ² has a value of c
-between them, all equally likely, and the interval is that of all pairs together.
+poorly known α/c has no finite interval (Fieller 1954), so c is taken to lie between two limits; each σ² has a value of c.
 """
 
 from __future__ import annotations
@@ -53,13 +52,11 @@ _GOLDEN_RATIO = 0.618034
 SLOPE_LIMITS = (1.0 / 3.0, 4.0)
 #: A slope whose interval spans more than this factor is told to be unknown.
 _KNOWN_SLOPE_RATIO = 3.0
-#: A variance of zero counts as this, so that nothing is divided by zero.
-_SMALLEST_TOLERANCE = 1e-24
+#: A standard error of zero counts as this, so that nothing is divided by zero.
+_SMALLEST_TOLERANCE = 1e-12
 #: Student's t with so many degrees of freedom is normal.
 _NORMAL_DOF = 1e7
-#: Bisections: a double has 53 bits.
-_BISECTION_COUNT = 60
-_QUANTILE_BISECTION_COUNT = 24
+_BISECTION_COUNT = 40
 PlacementLabel = Literal["judge only", "judge, bias added"]
 #: Fewer opponents with a human rating than this, and the judge's bias is not estimated.
 MIN_OVERLAP_MODELS = 5
@@ -133,10 +130,10 @@ def place_by_judge(human: Ratings, judged: Table, model: str) -> JudgePlacement:
         return _unplaced(model, method.level, "slope", least=SLOPE_LIMITS[0])
     placed, positions = _conditional(model, human, known, fit)
     placed = replace(placed, opponents=battles.n_opponents, battles=len(battles.score))
-    if fit.bias is not None:
-        placed = _with_ranks(placed, fit.slopes, fit.bias, positions, points_per_logit(method))
-    else:
+    if fit.bias is None:
         placed = replace(placed, findings=(Finding("judge-only", {"model": model, **(unknown or {})}),))
+    else:
+        placed = _with_ranks(placed, fit.slopes, fit.bias, positions, points_per_logit(method))
     if np.isnan(placed.low):
         withheld = Finding("interval-withheld", first_of("models", [model]))
         placed = replace(placed, findings=(*placed.findings, withheld))
@@ -144,9 +141,8 @@ def place_by_judge(human: Ratings, judged: Table, model: str) -> JudgePlacement:
 
 
 def _unplaced(model: str, level: float, case: str, **values: object) -> JudgePlacement:
-    return JudgePlacement(
-        model, level, findings=(Finding("not-placed", {"case": case, "model": model, **values}),)
-    )
+    finding = Finding("not-placed", {"case": case, "model": model, **values})
+    return JudgePlacement(model, level, findings=(finding,))
 
 
 def _no_overlap(battles: JudgedBattles) -> Mapping[str, object] | None:
@@ -236,28 +232,22 @@ def _fit_judge(battles: JudgedBattles, known: _HumanPart | None) -> _JudgeFit | 
     mean = float(weights @ position)
     variance, dof = _prompt_variance(battles, linear, inverse @ weights, battles.side)
     slopes = np.ones(1)
-    if bias is not None and known is not None:
-        own = np.append(position, 0.0)
-        reach = inverse @ bias.slope_weights
-        slope_variance, slope_dof = _prompt_variance(battles, linear, reach, own[battles.a] - own[battles.b])
-        human = slope**2 * float(bias.slope_weights @ known.noise() @ bias.slope_weights)
-        errors = np.sqrt(
-            slope_variance + human + bias.variances * float(bias.slope_weights @ bias.slope_weights)
-        )
-        found = _limited_slopes(slope, errors, max(slope_dof, MIN_DOF))
-        if found is None:
+    if bias and known:
+        own, pull = np.append(position, 0.0), bias.slope_weights
+        design = own[battles.a] - own[battles.b]
+        by_prompt, slope_dof = _prompt_variance(battles, linear, inverse @ pull, design)
+        human = slope**2 * float(pull @ known.noise() @ pull)
+        errors = np.sqrt(by_prompt + human + bias.variances * float(pull @ pull))
+        slopes = _limited_slopes(slope, errors, max(slope_dof, MIN_DOF))
+        if not len(slopes):
             return None
-        slopes = found
     return _JudgeFit(origin + mean, height - slope * mean, weights, variance, dof, bias, slopes)
 
 
 def _prompt_variance(
     battles: JudgedBattles, linear: LinearBattles, reach: Floats, design: Floats
 ) -> tuple[float, float]:
-    """The variance of an estimate if other prompts were judged, each left out in turn, and its degrees of freedom.
-
-    ``reach`` is what a point of each opponent adds to it; ``design`` is what it adds to each battle.
-    """
+    """The variance of an estimate, each prompt left out in turn, and its degrees of freedom; ``design``: its part in a battle."""
     own = np.append(reach, 0.0)
     pull = own[battles.b] - own[battles.a]
     share = np.bincount(battles.prompt, linear.information * pull * design)
@@ -266,13 +256,13 @@ def _prompt_variance(
     return variance, float(np.abs(share).sum() ** 2 / (share @ share) - 1.0)
 
 
-def _limited_slopes(slope: float, errors: Floats, dof: float) -> Floats | None:
-    """A slope between the limits for each error; ``None`` if the judge is flatter than those with 97.5 %."""
-    low, high = (
-        stdtr(dof, (limit - slope) / np.maximum(errors, _SMALLEST_TOLERANCE)) for limit in SLOPE_LIMITS
+def _limited_slopes(slope: float, errors: Floats, dof: float) -> Floats:
+    """A slope between the limits for each error; none if the judge is flatter than the limit, at 97.5 %."""
+    low, high = stdtr(
+        dof, (np.array(SLOPE_LIMITS)[:, None] - slope) / np.maximum(errors, _SMALLEST_TOLERANCE)
     )
     if np.mean(low) > 0.975:
-        return None
+        return np.empty(0)
     levels = (0.5 + _GOLDEN_RATIO * np.arange(len(errors))) % 1.0
     drawn = low + np.maximum(high - low, _SMALLEST_TOLERANCE) * levels
     return np.asarray(np.clip(slope + errors * stdtrit(dof, drawn), *SLOPE_LIMITS))
@@ -289,20 +279,16 @@ def _conditional(
     shares = np.abs(fit.weights) / np.abs(fit.weights).sum()
     inverse = float(shares @ (1.0 / np.maximum(known.dof[known.opponents], 1e-9)))
     mean_dof = 1.0 / inverse if inverse > 0.0 else np.inf
-    dof = np.minimum(np.append(known.dof[members], np.inf), min(fit.dof, mean_dof))
+    dof = np.minimum(np.append(known.dof[members], _NORMAL_DOF), min(fit.dof, mean_dof, _NORMAL_DOF))
     judge = np.full(1, fit.variance)
     if fit.bias is not None:
         judge = judge + fit.bias.variances * (1.0 + float(fit.weights @ fit.weights))
     people = known.variances(fit.weights)[:, None]
     mean = float(human.rating[members].mean())
     above = np.append(human.rating[members], mean)[:, None] / unit
-    positions = ErrorMixture(
-        fit.center + fit.height / fit.slopes - above,
-        np.sqrt(judge / fit.slopes**2 + people),
-        dof,
-    )
-    tail = (1.0 - method.level) / 2.0
-    ends = unit * np.stack([positions.quantile(level) for level in (tail, 1.0 - tail)])
+    errors = np.sqrt(judge / fit.slopes**2 + people)
+    positions = ErrorMixture(fit.center + fit.height / fit.slopes - above, errors, np.maximum(dof, MIN_DOF))
+    ends = unit * np.stack([positions.quantile((1.0 + side * method.level) / 2.0) for side in (-1.0, 1.0)])
     ends[:, (dof < MIN_DOF) | ((fit.variance + people[:, 0]) * unit**2 <= ZERO_VARIANCE_TOLERANCE)] = np.nan
     rating = unit * (fit.center + fit.height / float(np.median(fit.slopes)))
     low, high = (mean + float(end) for end in ends[:, -1])
@@ -315,15 +301,12 @@ def _conditional(
 def _with_ranks(
     placed: JudgePlacement, slopes: Floats, bias: BiasEstimate, positions: ErrorMixture, unit: float
 ) -> JudgePlacement:
-    """Add the judge's bias and slope, and the order that the differences settle.
-
-    The place among the human-rated models, and the range that all differences together do not rule out. Their degrees of
-    freedom are at most two fewer than there are opponents: exactly right if bias is all that is uncertain.
-    """
+    """Add the judge's bias and slope, and the range of places that all differences together do not rule out."""
     rated = ~np.isnan(placed.difference)
     difference, known = placed.difference[rated], ~np.isnan(placed.difference_low[rated])
-    few = np.minimum(positions.dof, placed.opponents - 2.0)
-    chance = replace(positions, dof=few).below(np.zeros(len(few)))[:-1]
+    # Degrees of freedom: exactly right if bias is all that is uncertain.
+    few = replace(positions, dof=np.minimum(positions.dof, placed.opponents - 2.0))
+    chance = few.below(np.zeros(len(few.dof)))[:-1]
     tail = (1.0 - placed.level) / 2.0
     above, below = known & (chance < tail / len(chance)), known & (1.0 - chance < tail / len(chance))
     slope_low, slope, slope_high = np.quantile(slopes, [tail, 0.5, 1.0 - tail]).tolist()
@@ -338,23 +321,16 @@ def _with_ranks(
         slope_low=slope_low,
         slope_high=slope_high,
     )
-    values = {
-        "model": placed.model,
-        "opponents": placed.opponents,
-        "bias": placed.bias_sd,
-        "most": placed.upper_bias_sd,
-        "slope": slope,
-        "slope_low": slope_low,
-        "slope_high": slope_high,
-        "low": placed.rank_low,
-        "high": placed.rank_high,
-        "models": len(difference) + 1,
+    values: dict[str, object] = {
+        name: getattr(placed, name) for name in ("model", "opponents", "slope", "slope_low", "slope_high")
     }
-    findings = [Finding("placed-by-judge", values)]
+    values |= {"bias": placed.bias_sd, "most": placed.upper_bias_sd}
+    values |= {"low": placed.rank_low, "high": placed.rank_high, "models": len(difference) + 1}
+    findings: tuple[Finding, ...] = (Finding("placed-by-judge", values),)
     if slope_high > _KNOWN_SLOPE_RATIO * slope_low:
-        least, most = SLOPE_LIMITS
-        findings.append(Finding("judge-slope-unknown", {"model": placed.model, "least": least, "most": most}))
-    return replace(placed, findings=tuple(findings))
+        limits = {"least": SLOPE_LIMITS[0], "most": SLOPE_LIMITS[1]}
+        findings += (Finding("judge-slope-unknown", {"model": placed.model, **limits}),)
+    return replace(placed, findings=findings)
 
 
 def points_per_logit(method: BradleyTerry) -> float:
@@ -494,7 +470,6 @@ class BiasEstimate:
 
     #: In ascending order.
     variances: Floats
-    #: In the mean, and in the slope.
     weights: Floats
     slope_weights: Floats
 
@@ -510,10 +485,7 @@ class BiasEstimate:
 
 
 def estimate_bias(deviations: Floats, noise: Floats, position: Floats, shared: Floats) -> BiasEstimate:
-    """The variance of deviations from a falling line in ``position`` beyond their ``noise``; weights by its median.
-
-    ``shared`` is the covariance of the noise with the errors of ``position``.
-    """
+    """The variance beyond ``noise`` about a falling line in ``position``, whose errors share covariance with the noise."""
     values, vectors = np.linalg.eigh(noise)
     spectrum = _Spectrum(values, vectors.T @ deviations, vectors.sum(axis=0), vectors.T @ position)
     levels = (np.arange(_VALUE_COUNT) + 0.5) / _VALUE_COUNT
@@ -529,27 +501,22 @@ def estimate_bias(deviations: Floats, noise: Floats, position: Floats, shared: F
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ErrorMixture:
-    """Estimates whose centre and error are one of several, equally likely; a row for each estimate."""
+    """Estimates whose centre and error are one of several, equally likely; a row for each, with finite ``dof``."""
 
     center: Floats
     error: Floats
-    #: Of each row, given the error.
     dof: Floats
-
-    @property
-    def _finite_dof(self) -> Floats:
-        return np.where(np.isinf(self.dof), _NORMAL_DOF, np.maximum(self.dof, MIN_DOF))[:, None]
 
     def below(self, value: Floats) -> Floats:
         """The chance that the truth is below a value."""
         ratio = (value[:, None] - self.center) / np.maximum(self.error, _SMALLEST_TOLERANCE)
-        return np.asarray(stdtr(self._finite_dof, ratio).mean(axis=1))
+        return np.asarray(stdtr(self.dof[:, None], ratio).mean(axis=1))
 
     def quantile(self, level: float) -> Floats:
         """The value that the truth is below with this chance."""
-        single = self.center + self.error * stdtrit(self._finite_dof, level)
+        single = self.center + self.error * stdtrit(self.dof[:, None], level)
         low, high = single.min(axis=1), single.max(axis=1)
-        for _ in range(_QUANTILE_BISECTION_COUNT):
+        for _ in range(_BISECTION_COUNT):
             middle = (low + high) / 2.0
             above = self.below(middle) > level
             low, high = np.where(above, low, middle), np.where(above, middle, high)

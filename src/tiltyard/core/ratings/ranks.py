@@ -87,13 +87,7 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
 
 
 def claims_over_all(groups: Sequence[Ranks]) -> list[Bools]:
-    """Those claims of each group of battles that also hold together with all other groups', at the same level.
-
-    Holm, Scandinavian Journal of Statistics 6 (1979): from the smallest chance of error on, each is compared with the
-    share that the level leaves to those not yet compared.
-    """
-    if not groups:
-        return []
+    """Those claims of each group that hold together with all groups': Holm, Scandinavian Journal of Statistics 6 (1979)."""
     chances = [2.0 * (1.0 - one.confidence) for one in groups]
     tested = np.concatenate([np.fmin(one, one.T)[np.triu_indices(len(one), 1)] for one in chances])
     tested = np.sort(tested[~np.isnan(tested)])

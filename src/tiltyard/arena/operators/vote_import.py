@@ -344,7 +344,7 @@ class _Entering:
         rows = {name: getattr(self.past, name)[first:].tolist() for name in columns}
         values = {name: "{" + ",".join(map(str, numbers)) + "}" for name, numbers in rows.items()}
         about = {"arena": arena, "no_time": _NO_TIME_MICROSECONDS}
-        return int((await fetch_one(connection, "imports_repeated", values | about))[0])
+        return int((await fetch_one(connection, "imports_repeated", {**values, **about}))[0])
 
     async def add(self, batch: LogBatch) -> int:
         """Add the next votes, under the arena's lock; return how many are in the log then."""

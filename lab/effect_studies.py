@@ -130,7 +130,7 @@ def _voted(world: LiveWorld, traits: EffectTraits, rng: np.random.Generator) -> 
     measured[:, 0] = position
     measured[:, 1:3] = _MIDDLE_CHARACTERS * np.exp2(np.stack([left[:, 0], right[:, 0]], axis=1))
     measured[:, 3:5] = np.exp2(np.stack([left[:, 1], right[:, 1]], axis=1))
-    return Ballots(position, session, a, b, category, kinds, number), measured
+    return Ballots(position, session, a, b, category, kinds, number, np.zeros(n, dtype=np.int64)), measured
 
 
 def _true_effects(world: LiveWorld, traits: EffectTraits, rng: np.random.Generator) -> tuple[float, float]:

@@ -128,7 +128,7 @@ def _vote(rng: np.random.Generator, world: LinkageWorld, session: Ints) -> Ballo
     kind = np.where(drawn < 0.15, _OUTCOMES[2], np.where(drawn < 0.22, _OUTCOMES[3], kind))
     zeros = np.zeros(n, dtype=np.int64)
     prompt = rng.integers(world.prompts, size=n)
-    return Ballots(np.arange(1, n + 1), session, a, b, prompt, kind.astype(np.int64), zeros)
+    return Ballots(np.arange(1, n + 1), session, a, b, prompt, kind.astype(np.int64), zeros, zeros)
 
 
 def _released(ballots: Ballots, world: LinkageWorld) -> BattleRelease:

@@ -1,5 +1,7 @@
 """Effects of length and waiting in live battles: what voters reward is found, and what is missing is said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,7 @@ def voted(n=3000, *, length=0.0, waiting=0.0, seed=1, voters=100, prompts=2000, 
         np.zeros(n, dtype=np.int64),
         kind,
         rng.integers(1, prompts + 1, n),
+        np.zeros(n, dtype=np.int64),
     )
     characters, seconds = (np.exp2(np.stack([left[:, k], right[:, k]], axis=1)) for k in (0, 1))
     return ballots, np.column_stack([position, np.round(1000 * characters), seconds])
@@ -74,9 +77,7 @@ def test_sides_do_not_matter():
     ballots, traits = voted(800, length=40.0)
     swapped = np.array([int(Kind.WIN_B), int(Kind.WIN_A)])
     kind = np.where(ballots.kind < 2, swapped[np.minimum(ballots.kind, 1)], ballots.kind)
-    mirrored = Ballots(
-        ballots.position, ballots.session, ballots.b, ballots.a, ballots.prompt, kind, ballots.free_prompt
-    )
+    mirrored = replace(ballots, a=ballots.b, b=ballots.a, kind=kind)
     assert said(mirrored, traits[:, [0, 2, 1, 4, 3]])[1] == said(ballots, traits)[1]
 
 

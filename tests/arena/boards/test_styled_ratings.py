@@ -30,7 +30,8 @@ def votes(rng, known, n=4000, effect=3.0):
     right = np.array([length[cell] for cell in zip(b.tolist(), prompt.tolist(), strict=True)], dtype=float)
     chance = 1.0 / (1.0 + np.exp(-effect * (left - right) / (left + right)))
     kind = np.where(rng.uniform(size=n) < chance, 0, 1)
-    return Ballots(np.arange(n), rng.integers(0, 200, n), a, b, prompt, kind, np.zeros(n, dtype=np.int64))
+    nothing = np.zeros(n, dtype=np.int64)
+    return Ballots(np.arange(n), rng.integers(0, 200, n), a, b, prompt, kind, nothing, nothing)
 
 
 def test_what_length_won_is_taken_away():

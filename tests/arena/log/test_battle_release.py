@@ -149,6 +149,7 @@ def made_ballots(n, *, voters=30, prompts=20, models=6, seed=0):
         prompt=rng.integers(prompts, size=n),
         kind=np.where(rng.random(n) < 0.5, 0, 1),
         free_prompt=np.zeros(n, dtype=np.int64),
+        at=np.zeros(n, dtype=np.int64),
     )
 
 

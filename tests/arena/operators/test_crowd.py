@@ -32,7 +32,7 @@ def votes():
     position, session, groups, a, b, kind = np.array(rows).T
     counts_from = np.where(position > 400, position + 5_000, position)
     zeros = np.zeros(len(rows), dtype=np.int64)
-    return Ballots(counts_from, session, a, b, zeros, kind, zeros), LatestVotes(
+    return Ballots(counts_from, session, a, b, zeros, kind, zeros, zeros), LatestVotes(
         position, session, groups, a, b
     )
 

@@ -199,7 +199,7 @@ def filtered_board(
         order=method.order,
         legacy_elo=rater.elo,
         volatility=rater.volatility,
-        batch=batch_ratings(standing, method.cross_check),
+        batch=replace(batch_ratings(standing, method.cross_check), least_days=method.least_days),
         family=method.settled_family,
     )
     board = with_published_numbers(with_first_place(made, standing, rater, method.cross_check))
@@ -243,7 +243,7 @@ def _events(
         serial=nothing,
         # Judges are no sample of voters.
         session=ballots.session if source == HUMAN else np.full(n, NO_SESSION),
-        time=nothing,
+        time=ballots.at,
         free_prompt=ballots.free_prompt,
     )
     parts, start = [], 0

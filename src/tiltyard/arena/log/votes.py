@@ -37,15 +37,11 @@ TALLY_COLUMNS, WRITTEN_TALLY_COLUMNS = 5, 6
 #: Positions in a page. A page fits in memory, and each is read in a transaction of its own.
 _PAGE_POSITIONS = 20_000
 
-_BALLOT_BYTES = {"position": 8, "session": 8, "a": 4, "b": 4, "prompt": 4, "kind": 2, "free_prompt": 4}
+_BYTES = {"position": 8, "session": 8, "a": 4, "b": 4, "prompt": 4, "kind": 2, "free_prompt": 4, "at": 8}
 #: All rows of a binary COPY have the same size if their fields have a fixed width and are never null.
 _BALLOT = np.dtype(
     [("fields", ">i2")]
-    + [
-        part
-        for name, width in _BALLOT_BYTES.items()
-        for part in ((f"{name}_size", ">i4"), (name, f">i{width}"))
-    ]
+    + [part for name, width in _BYTES.items() for part in ((f"{name}_size", ">i4"), (name, f">i{width}"))]
 )
 _COPY_HEADER_BYTES, _COPY_TRAILER_BYTES = 19, 2
 
@@ -119,12 +115,14 @@ class Ballots:
     kind: Ints
     #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
     free_prompt: Ints
+    #: When it was cast, in seconds since 1970.
+    at: Ints
 
     def __len__(self) -> int:
         return len(self.position)
 
     def __getitem__(self, rows: Bools) -> Ballots:
-        return Ballots(*(getattr(self, name)[rows] for name in _BALLOT_BYTES))
+        return Ballots(*(getattr(self, name)[rows] for name in _BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +289,7 @@ def read_ballots_sync(connection: psycopg.Connection, arena: int, source: int, *
 def _decode_ballots(data: bytes) -> Ballots:
     count = (len(data) - _COPY_HEADER_BYTES - _COPY_TRAILER_BYTES) // _BALLOT.itemsize
     rows = np.frombuffer(data, dtype=_BALLOT, count=count, offset=_COPY_HEADER_BYTES)
-    return Ballots(**{name: rows[name].astype(np.int64) for name in _BALLOT_BYTES})
+    return Ballots(**{name: rows[name].astype(np.int64) for name in _BYTES})
 
 
 async def read_arrivals(connection: Connection, arena: int, *, upto: int) -> dict[int, int]:

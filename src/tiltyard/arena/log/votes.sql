@@ -44,7 +44,7 @@ ORDER BY m.a, m.b, m.prompt, written, vote;
 -- are not rated, or those of one lane; of a live arena perhaps only those of a language, or without identity talk.
 COPY (
     SELECT coalesce(d.admitted, d.position) AS counted_at, m.session, m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad)::smallint,
-           coalesce(m.free_prompt, 0)::integer
+           coalesce(m.free_prompt, 0)::integer, extract(epoch FROM d.at)::bigint
     FROM endings d
     JOIN matchups m USING (arena, source, serial)
     WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL

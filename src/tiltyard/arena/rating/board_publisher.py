@@ -54,7 +54,9 @@ def make_snapshot(
     """
     following.rank()
     standing = following.standing
-    batch = (batches or BatchHistory()).ratings(standing, following.history)
+    batch = replace(
+        (batches or BatchHistory()).ratings(standing, following.history), least_days=arena.least_days
+    )
     shadow = None
     with _without_matchups(standing, opened):
         document = _document(following, standing, arena, moment, batch, changes)
@@ -114,6 +116,7 @@ def _document(
             following.settings,
             order=arena.settings.order,
             settled_family=arena.settings.settled_family,
+            least_days=arena.least_days,
             cross_check=batch.method,
         ),
     )

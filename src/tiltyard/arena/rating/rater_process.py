@@ -19,6 +19,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -168,8 +169,10 @@ class RaterProcess:
         pace: RaterPace | None = None,
         clock: Callable[[], float] = time.monotonic,
         on_step: Callable[[], None] = lambda: None,
+        on_public_address: bool = False,
     ) -> None:
         self._url = url
+        self._on_public_address = on_public_address
         self._on_step = on_step
         self._name = name
         self._pace = pace
@@ -240,7 +243,8 @@ class RaterProcess:
     def _read_arenas(self, connection: Connection, due: Sequence[int]) -> list[RatedArena]:
         """The first arenas that are due, in their order."""
         first = due[:_TURN_ARENA_LIMIT]
-        found = {one.arena: one for one in read_rated_arenas(connection, first)} if first else {}
+        rated = read_rated_arenas(connection, first) if first else []
+        found = {one.arena: replace(one, on_public_address=self._on_public_address) for one in rated}
         for arena in set(first) - found.keys():
             self._forget(arena)
         return [found[arena] for arena in first if arena in found]

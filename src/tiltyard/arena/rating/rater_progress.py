@@ -13,6 +13,7 @@ from tiltyard.arena.boards.snapshots import Snapshot, add_snapshot, notify_snaps
 from tiltyard.arena.log.buckets import fetch_row_sync, fetch_rows_sync
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, add_checkpoint
+from tiltyard.core.board.arrivals import MIN_DAYS
 from tiltyard.errors import Deposed, StoreFault
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
@@ -27,6 +28,13 @@ class RatedArena:
     arena: int
     name: str
     settings: ArenaSettings
+    #: Whether the server's address is meant for the internet.
+    on_public_address: bool = False
+
+    @property
+    def least_days(self) -> int | None:
+        """See `BatchRatings`: where nobody was invited, but only those near the server may vote, it is 0."""
+        return (MIN_DAYS if self.on_public_address else 0) if self.settings.public else None
 
 
 @dataclass(frozen=True, slots=True)

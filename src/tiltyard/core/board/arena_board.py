@@ -225,12 +225,23 @@ def make_arena_board(
     return replace(board, rows=_rows(given, ranked, score, claims, official=board.status == "official"))
 
 
+def _about_days(given: _Given) -> Finding | None:
+    """What the days on which voters came do to what is settled."""
+    batch = given.batch
+    if batch is None or batch.least_days is None:
+        return None
+    if 0 < batch.days < batch.least_days:
+        return Finding("few-days", {"days": batch.days, "least": batch.least_days})
+    return Finding("days-differ", {"days": batch.days}) if batch.across_days else None
+
+
 def _withdrawn(given: _Given) -> Finding | None:
     """What was settled at one of the last evaluations and is not any more."""
     standing, batch = given.standing, given.batch
     if batch is None:
         return None
-    before = [settled_orders(standing, one.batch, family=given.family) for one in batch.evaluated]
+    evaluated = [replace(one.batch, least_days=batch.least_days) for one in batch.evaluated]
+    before = [settled_orders(standing, one, family=given.family) for one in evaluated]
     gone = withdrawn_orders(given.settled, before, standing.enabled)
     pairs = [{"above": standing.models[above], "below": standing.models[below]} for above, below in gone]
     return Finding("order-withdrawn", first_of("pairs", pairs)) if pairs else None
@@ -288,7 +299,7 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims 
         )
     held = Finding("official-held") if official and alarm is not None else None
     official = official and withheld is None and held is None
-    alarms = (withheld, held, alarm, _withdrawn(given))
+    alarms = (withheld, held, alarm, _withdrawn(given), _about_days(given))
     return replace(
         board,
         status="official" if official else "calibrating",

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from tiltyard.core.battles import Table
+from tiltyard.core.board.arrivals import Uncertainties, count_days
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
 from tiltyard.core.policy.validity.rules import float_or_none
@@ -53,6 +54,13 @@ class BatchRatings:
     voters_lacking: bool = False
     #: Whether prompts are no sample: there is one, or none is named.
     prompts_lacking: bool = False
+    #: The number of days on which voters first voted, 0 if it is not known; and the variances if those of different days
+    #: differ.
+    days: int = 0
+    across_days: Uncertainties | None = None
+    #: On how many days voters must have come before anything is settled, where everybody may vote; ``None`` among invited
+    #: people, where days do not matter.
+    least_days: int | None = None
     #: What was published and rated at the last evaluations, oldest first.
     evaluated: tuple[EvaluatedOrder, ...] = ()
 
@@ -83,8 +91,10 @@ def batch_ratings(
         return BatchRatings(
             method, np.empty(0), np.empty(0, np.int64), None, np.empty((0, 0), bool), np.empty((0, 0)), ()
         )
-    table = votes_table(standing, votes)
-    ratings = method(table)
+    limited = method.limited(votes_table(standing, votes))
+    table, ratings = limited.table, method.rated(limited)
+    assert standing.vote_log is not None
+    days, across_days = count_days(standing.vote_log, limited, method, ratings)
     place = _places(standing.models)
     ranks = rank_models(ratings, level=method.level)
     square = np.ix_(place, place)
@@ -104,6 +114,8 @@ def batch_ratings(
         votes=len(table.log()),
         voters_lacking="voter" in table.keyed and any(one.name == "few-voters" for one in ratings.findings),
         prompts_lacking=ratings.interval is None or "prompt" not in ratings.interval.clusters,
+        days=days,
+        across_days=across_days and (_permuted(across_days[0], place), _permuted(across_days[1], place)),
     )
 
 

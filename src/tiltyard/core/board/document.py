@@ -50,6 +50,8 @@ class BoardMethod:
     rater: RaterSettings = field(default_factory=RaterSettings)
     order: Order = "conservative"
     settled_family: int | None = None
+    #: See `BatchRatings`.
+    least_days: int | None = None
     cross_check: BradleyTerry = field(default_factory=BradleyTerry)
 
     @classmethod
@@ -57,13 +59,15 @@ class BoardMethod:
         """The method of `to_dict`."""
         policy, rater = method_from_dict(said)
         named = {name: said[name] for name in ("order", "settled_family")}
-        return cls(policy, rater, **named, cross_check=batch_from_dict(said["cross_check"]))
+        batch, days = batch_from_dict(said["cross_check"]), said.get("least_days")
+        return cls(policy, rater, **named, least_days=days, cross_check=batch)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return method_to_dict(self.policy, self.rater) | {
             "order": self.order,
             "settled_family": self.settled_family,
+            **({} if self.least_days is None else {"least_days": self.least_days}),
             "cross_check": batch_to_dict(self.cross_check),
         }
 

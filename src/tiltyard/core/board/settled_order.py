@@ -60,15 +60,19 @@ def settled_orders(
     Voters are a sample in both scopes. Where they are known but too few, nothing is settled; with a single prompt, nothing
     for prompts like these. Free prompts are no fixed set: every vote may bring another one, so *these prompts* would be
     others at each look, and only *prompts like these* is claimed. ``family`` is the number of pairs of the largest
-    roster that is planned.
+    roster that is planned. Where voters of different days differ, an order must be clear beyond that, unless people are
+    invited.
     """
     rule = ConfidenceSequence(standing.policy.settled_alpha)
     level = pair_levels(standing, rule.alpha, family=family)
     scopes = (LIKE_THESE,) if standing.policy.free_prompts else (THESE, LIKE_THESE)
     found: dict[Scope, Bools] = {}
+    across_days = None if batch.least_days is None else batch.across_days
+    like_these, these = across_days or (batch.uncertainty, batch.these_prompts)
+    lacking = batch.voters_lacking or 0 < batch.days < (batch.least_days or 0)
     for scope in scopes:
-        uncertainty = batch.these_prompts if scope == THESE else batch.uncertainty
-        if uncertainty is None or batch.voters_lacking or (scope == LIKE_THESE and batch.prompts_lacking):
+        uncertainty = these if scope == THESE else like_these
+        if uncertainty is None or lacking or (scope == LIKE_THESE and batch.prompts_lacking):
             found[scope] = np.zeros(level.shape, dtype=bool)
         else:
             found[scope] = rule.settled(batch.rating, batch.group, uncertainty, level, batch.votes)

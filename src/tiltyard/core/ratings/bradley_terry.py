@@ -122,8 +122,11 @@ class BradleyTerry:
         return limit_shares(table, scoring, self.max_share)
 
     def __call__(self, table: Table) -> Ratings:
-        scoring, limited = self.scoring(), self.limited(table)
-        table = limited.table
+        return self.rated(self.limited(table))
+
+    def rated(self, limited: LimitedTable) -> Ratings:
+        """The ratings of a table that has the weights of this method."""
+        scoring, table = self.scoring(), limited.table
         pairs = score_pairs(table.counts, len(table.models), scoring)
         group = comparable_groups(pairs, prior=self.prior_sd is not None)
         record = count_records(table.counts, len(table.models), scoring)

@@ -312,11 +312,21 @@ _ARENA: Mapping[str, Template] = {
         ),
         _("Compare it with the official board: where the two differ beyond their intervals, look into it."),
     ),
+    "days-differ": Template(
+        _("Voters of different days vote differently: an order is settled only if it is clear beyond that."),
+        _("Collect votes on more than these {days} days."),
+    ),
     "family-outgrown": Template(
         _(
             "The error of settled orders was divided among {planned} planned pairs of models, but there are {pairs} now."
         ),
         _("Set settled_family to the number of pairs of the largest planned roster."),
+    ),
+    "few-days": Template(
+        _(
+            "Everybody may vote here. Nothing is settled before voters came on {least} days; so far it is {days}."
+        ),
+        _("Wait: voters of one day may all have followed the same link."),
     ),
     "filtered-board": Template(
         _(

@@ -177,7 +177,8 @@ class _Block:
     def _variance(self, some: _Some) -> Floats:
         """The variance of the fit in each battle's direction."""
         bread, m, a, b = self.bread, self._rows.m, some.a, some.b
-        variance = bread[a, a] + bread[b, b] - 2.0 * bread[a, b]
+        own = np.diag(bread)
+        variance = (own[:, None] + own - 2.0 * bread)[a, b]
         if some.z is not None:
             variance += 2.0 * np.einsum("nk,nk->n", bread[a, m:] - bread[b, m:], some.z)
             variance += np.einsum("nk,kl,nl->n", some.z, bread[m:, m:], some.z)
@@ -233,7 +234,11 @@ class _Block:
         chosen = np.flatnonzero(large | (sampled & self.used))
         root = _root(self.bread)
         for numbers, parts in self._parts(chosen):
-            for number, whole in zip(numbers.tolist(), parts, strict=True):
+            rest = np.arange(len(numbers))
+            if len(numbers) * len(root) ** 3 <= _EXACT_WORK_LIMIT:
+                totals.add_parts(parts[~large[numbers]], self.bread, float(every))
+                rest = np.flatnonzero(large[numbers])
+            for number, whole in zip(numbers[rest].tolist(), parts[rest], strict=True):
                 part = _Part.of(whole)
                 if large[number]:
                     self.shift[number] = part.left_out(self.score[number], self.bread, root)
@@ -337,13 +342,13 @@ class _Totals:
         two = np.einsum("ik,ik->k", turned, turned)
         self._moments += times * np.stack([one, two, one * one, one * two, two * two])
 
-    def add_parts(self, parts: Floats, bread: Floats) -> None:
+    def add_parts(self, parts: Floats, bread: Floats, times: float = 1.0) -> None:
         """Add many clusters at once."""
         turned = parts @ bread
         one = np.einsum("ik,cik->ck", bread, turned)
         two = np.einsum("cik,cik->ck", turned, turned)
         for k, value in enumerate((one, two, one * one, one * two, two * two)):
-            self._moments[k] += value.sum(axis=0)
+            self._moments[k] += times * value.sum(axis=0)
 
     def left_out(self, bread: Floats, alone: Meat) -> LeaveOneOutVariance:
         """γ = φ·q + τ²·Q is each cluster's part of a variance; (Σγ)²/Σγ² is the equivalent number of even clusters.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,12 +28,18 @@ def voters_differ(table: Table, scoring: Scoring) -> bool:
     sides decide, so that whoever repeats the test finds the same.
     """
     votes = _Votes.of(table, scoring)
-    observed = votes.departure(votes.voter)
+
+    def exchanged(drawn: Floats) -> float:
+        return votes.departure(votes.voter[np.argsort(votes.prompt + drawn)])
+
+    return exceeds_chance(votes.departure(votes.voter), len(votes.voter), exchanged)
+
+
+def exceeds_chance(observed: float, units: int, exchanged: Callable[[Floats], float]) -> bool:
+    """Whether a statistic is larger than chance makes it, where ``exchanged`` is that of units exchanged by random numbers."""
     exceeded, most = 0, int(_LEVEL * (_PERMUTATION_COUNT + 1)) - 1
     for replicate in range(_PERMUTATION_COUNT):
-        drawn = np.random.default_rng([0, replicate]).random(len(votes.voter))
-        exchanged = votes.voter[np.argsort(votes.prompt + drawn)]
-        exceeded += votes.departure(exchanged) >= observed
+        exceeded += exchanged(np.random.default_rng([0, replicate]).random(units)) >= observed
         if exceeded > most:
             return False
     return True

@@ -163,7 +163,7 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
 
 def _run_rater(config: ChildConfig, environment: Environment, beat: Callable[[], None]) -> None:
     from tiltyard.arena.operators.scheduled_jobs import run_scheduled_jobs
-    from tiltyard.arena.rating.rater_process import rate_arenas
+    from tiltyard.arena.rating.rater_process import RaterProcess
     from tiltyard.foundation.telemetry import recording
     from tiltyard.web.edge.metrics import ProcessMetrics
 
@@ -171,7 +171,8 @@ def _run_rater(config: ChildConfig, environment: Environment, beat: Callable[[],
     stop_by_signal(stop.set)
     with recording(ProcessMetrics()), run_scheduled_jobs(config.url, environment):
         log_event("rater ready")
-        rate_arenas(config.url, stop, beat)
+        public = config.settings.has_public_address
+        RaterProcess(config.url, on_step=beat, on_public_address=public).run(stop)
 
 
 def stop_by_signal(stop: Callable[[], None]) -> None:

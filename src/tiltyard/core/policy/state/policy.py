@@ -258,7 +258,8 @@ class Policy:
     )
     settled_alpha: float = defined(
         0.05,
-        "maximum probability that anything a board ever calls settled is false",
+        "maximum probability that anything a board ever calls settled is false; where everybody on the internet may vote, "
+        "nothing is settled before voters came on 4 days, and an order must be clear beyond what differs from day to day",
         label="Error of settled orders",
         bounds=(1e-12, 1.0 - 1e-12),
         expected="a probability above 0 and below 1",

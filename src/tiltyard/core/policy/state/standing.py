@@ -37,6 +37,8 @@ _SIDES = {
 _BULK_EVENTS = 64
 _CELLS_PER_EVENT = 500
 _PAIR_CELLS_PER_EVENT = 150
+_DAY_SECONDS = 86_400
+_VOTE_FIELDS = ("a", "b", "prompt", "kind", "session", "free_prompt", "time")
 #: The arrival of a model that was never enabled.
 NEVER_ARRIVED_VOTES = -1
 
@@ -148,8 +150,9 @@ class Standing:
         kind: int,
         session: int = NO_SESSION,
         free_prompt: int = NO_FREE_PROMPT,
+        time: int = 0,
     ) -> None:
-        """Record the vote that ended a matchup with ``a`` on the left, and the session that cast it."""
+        """Record the vote that ended a matchup with ``a`` on the left, the session that cast it, and when, if known."""
         left, right, flag = _SIDES[kind]
         compared_on = self._free_prompt(free_prompt) if self.policy.free_prompts else prompt
         self.meetings.vote(a, b, prompt, left)
@@ -165,7 +168,7 @@ class Standing:
             self.model_votes.add(model, result + flag)
         self.prompt_votes.add(prompt, left + flag)
         if self.vote_log is not None:
-            self.vote_log.add(a, b, compared_on, session, kind)
+            self.vote_log.add(a, b, compared_on, session, kind, time // _DAY_SECONDS)
         self.votes += 1
 
     def forget_votes(self) -> None:
@@ -340,7 +343,7 @@ class Standing:
                     serial=row["serial"],
                 )
             elif event is Event.VOTE:
-                self.vote(row["a"], row["b"], row["prompt"], row["kind"], row["session"], row["free_prompt"])
+                self.vote(*(row[name] for name in _VOTE_FIELDS))
             elif event is Event.SKIP:
                 self.skip()
             elif event is Event.EXPIRE:
@@ -393,7 +396,8 @@ class Standing:
         self.model_votes.add_many(both, np.stack([left + flag, right + flag], axis=1).reshape(-1))
         self.prompt_votes.add_many(prompt, left + flag)
         if self.vote_log is not None:
-            self.vote_log.add_many(a, b, compared_on, events.session[rows], events.kind[rows])
+            day = events.time[rows] // _DAY_SECONDS
+            self.vote_log.add_many(a, b, compared_on, events.session[rows], events.kind[rows], day)
         self.votes += len(rows)
 
     @staticmethod

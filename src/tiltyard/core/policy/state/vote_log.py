@@ -17,23 +17,25 @@ from tiltyard.foundation.arrays import Ints
 Column = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
-#: A vote takes 21 bytes: two models, a prompt (of the roster, or a free one), a session and a kind.
+#: A vote takes 23 bytes: two models, a prompt (of the roster, or a free one), a session, a kind and a day.
 _DTYPES: Mapping[str, type[np.generic]] = {
     "a": np.uint32,
     "b": np.uint32,
     "prompt": np.uint32,
     "session": np.int64,
     "kind": np.uint8,
+    "day": np.uint16,
 }
 _FIRST_ROOM_VOTES = 256
 #: How much more room is made when there is none left.
-_GROWTH_RATIO = 1.25
+_GROWTH_RATIO = 1.15
 
 
 class VoteLog:
     """Votes as columns, with ``a`` on the left and ``b`` on the right.
 
-    ``session`` is the voter's, or `NO_SESSION`. Room for more votes grows by a quarter, so a vote takes at most 27 bytes.
+    ``session`` is the voter's, or `NO_SESSION`. ``day`` is that on which the vote came, in UTC since 1970, or 0 if it is not
+    known. Room for more votes grows by a seventh, so a vote takes at most 27 bytes.
     """
 
     def __init__(self) -> None:
@@ -43,20 +45,22 @@ class VoteLog:
     def __len__(self) -> int:
         return self._n
 
-    def add(self, a: int, b: int, prompt: int, session: int, kind: int) -> None:
+    def add(self, a: int, b: int, prompt: int, session: int, kind: int, day: int = 0) -> None:
         n = self._n
         if n == len(self._columns["a"]):
             self._make_room(n + 1)
         columns = self._columns
         columns["a"][n], columns["b"][n], columns["prompt"][n] = a, b, prompt
-        columns["session"][n], columns["kind"][n] = session, kind
+        columns["session"][n], columns["kind"][n], columns["day"][n] = session, kind, day
         self._n = n + 1
 
-    def add_many(self, a: Column, b: Column, prompt: Column, session: Column, kind: Column) -> None:
+    def add_many(
+        self, a: Column, b: Column, prompt: Column, session: Column, kind: Column, day: Column | int = 0
+    ) -> None:
         stop = self._n + len(a)
         if stop > len(self._columns["a"]):
             self._make_room(stop)
-        for name, more in zip(_DTYPES, (a, b, prompt, session, kind), strict=True):
+        for name, more in zip(_DTYPES, (a, b, prompt, session, kind, day), strict=True):
             self._columns[name][self._n : stop] = more
         self._n = stop
 

@@ -13,7 +13,7 @@ from support.command import run
 from support.judged_runs import anchored_run, made_run
 from support.judged_runs import document as tournament_document
 from support.judged_runs import written as written_tournament
-from tiltyard.errors import BadOption
+from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.files import open_battles, read_battles
 from tiltyard.runs.run_verification import verify_run
 
@@ -124,6 +124,15 @@ def test_groups_are_tested_one_by_one(battles):
 def test_a_column_that_means_nothing_is_refused(battles, options):
     with pytest.raises(BadOption):
         tiltyard.rate(battles, **options)
+
+
+def test_columns_that_hold_something_else_are_left_alone_unless_chosen(battles):
+    rows = [{**row, "category": [1, 2], "time": "soon"} for row in battles]
+    expected = [row.high for row in tiltyard.rate(battles, cluster="prompt").rows]
+    assert [row.high for row in tiltyard.rate(pa.Table.from_pylist(rows)).rows] == expected
+    for column in ("category", "day"):
+        with pytest.raises(TiltyardError):
+            tiltyard.rate(pa.Table.from_pylist(rows), cluster=column)
 
 
 def test_lists_are_no_groups(battles):

@@ -20,7 +20,7 @@ from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF_TOLERANCE
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, Levels, hash_buffer
 from tiltyard.core.battles.near_duplicates import first_of_same
 from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
-from tiltyard.errors import BadBattle, BadOption
+from tiltyard.errors import BadBattle, BadOption, UnreadableFile
 from tiltyard.files.battle_source import BattleSource, explain_invalid, open_battles, require_column
 from tiltyard.files.battle_writer import battle_batches, write_batches
 from tiltyard.files.canonical_columns import RESPONSES
@@ -46,7 +46,7 @@ _CHUNK_BATTLES = 65_536
 #: Columns with the text of the prompt, of which this much is compared; of more prompts than these, nothing is.
 _PROMPT_TEXTS = ("prompt", "instruction", "question")
 _TEXT_CHARACTERS = 2000
-_MOST_PROMPT_TEXTS = 50_000
+_MOST_PROMPTS = 50_000
 #: The level of the battles of one day.
 _DAY = "day"
 
@@ -179,6 +179,9 @@ class _Reader:
             row, keyed = 0, _Keyed()
             named = {name: source.column_name(name) for name in self.groups}
             levels = {level: name for level in self.levels if (name := level_column(source, level))}
+            if levels and len(self.levels) > 1 and not _are_readable(source, [*levels.values()]):
+                # Nobody asked for these: one that holds something else, such as lists, is left alone.
+                levels = {level: name for level, name in levels.items() if _are_readable(source, [name])}
             for batch in source.batches([*wanted, *levels.values(), *filter(None, named.values())]):
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                 where = _Place(source.path, row)
@@ -215,7 +218,7 @@ class _Reader:
                 for key, row in zip(known.tolist(), rows.tolist(), strict=True):
                     if key not in texts and str(text := batch.column(column)[row].as_py() or "").strip():
                         texts[key] = str(text)[:_TEXT_CHARACTERS]
-                if len(texts) > _MOST_PROMPT_TEXTS:
+                if len(texts) > _MOST_PROMPTS:
                     return known[:0], known[:0]
         texts.pop(int(MISSING_KEY), None)
         keys = np.array(sorted(texts), dtype=np.uint64)
@@ -236,6 +239,14 @@ class _Reader:
             covariates=np.stack(covariates, axis=1) if covariates else None,
             tags={tag: _group_names(columns[tag], "") for tag in TAGS if tag in columns},
         )
+
+
+def _are_readable(source: BattleSource, columns: Sequence[str]) -> bool:
+    try:
+        next(source.batches(columns, 1), None)
+    except (BadBattle, UnreadableFile):
+        return False
+    return True
 
 
 def _levels(columns: Mapping[str, pa.Array], levels: Mapping[str, str], keyed: _Keyed) -> Levels:

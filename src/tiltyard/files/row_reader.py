@@ -25,7 +25,7 @@ from tiltyard.foundation.option_names import option_name
 
 #: Appended if a preference contradicts the winner: JudgeArena's early files look like native ones.
 _OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with "
-_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,10 @@ def _column(name: str, chunk: Sequence[tuple[str, Battle]]) -> pa.Array:
         kind = TYPES[name]
         if name == "time":
             # Of datetimes Arrow would load pandas to make an array.
-            values = [None if moment is None else (moment - _EPOCH) // _MICROSECOND for moment in values]
+            values = [
+                None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
+                for moment in values
+            ]
     else:
         values = [battle.extra.get(name) for _, battle in chunk]
         kind = pa.float64() if name in STYLE else None

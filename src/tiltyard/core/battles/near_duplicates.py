@@ -15,7 +15,7 @@ from tiltyard.core.battles.cluster_keys import hash_texts, mix_bits
 
 _WORD = re.compile(r"\w+")
 #: Texts are nearly the same if they share this part of all their pairs of words.
-_SHARED_PART = 0.4
+_SHARED_SHARE = 0.4
 #: Bands × rows of hashes: of texts at that part 99 % have a band in common, and are then compared by all hashes.
 _BAND_COUNT, _ROW_COUNT = 31, 2
 #: A pair of words in more texts than these, and than this share of all, belongs to a form and says nothing.
@@ -45,7 +45,7 @@ def first_of_same(texts: Sequence[str]) -> npt.NDArray[np.int64]:
         band = mix_bits(rows[0]) ^ rows[1]
         _, opened, bucket = np.unique(band, return_index=True, return_inverse=True)
         first = opened[bucket]
-        same = (hashes == hashes[:, first]).mean(axis=0) >= _SHARED_PART
+        same = (hashes == hashes[:, first]).mean(axis=0) >= _SHARED_SHARE
         edges.append(np.stack([np.flatnonzero(same), first[same]]))
     one, other = np.concatenate(edges, axis=1)
     graph = coo_array((np.ones(len(one)), (one, other)), shape=(len(texts), len(texts)))

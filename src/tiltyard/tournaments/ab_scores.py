@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tiltyard.core.ratings.paired_difference import (
-    MIN_CLUSTERS,
+    MIN_CLUSTER_COUNT,
     ABDecision,
     PairedDifference,
     decide,
@@ -173,10 +173,10 @@ def _reach(score: str, bounds: tuple[float, float] | None, values: Collection[fl
 
 def _nothing_varies(found: PairedDifference, reach: float | None) -> str | None:
     """Why there is no interval, if it is for want of differences or of clusters."""
-    if found.clusters < MIN_CLUSTERS and found.clusters < found.prompts:
+    if found.clusters < MIN_CLUSTER_COUNT and found.clusters < found.prompts:
         return (
             f"the samples come in only {found.clusters:.1f} even clusters, too few to tell how others would differ; "
-            f"{MIN_CLUSTERS} are needed"
+            f"{MIN_CLUSTER_COUNT} are needed"
         )
     if reach is None and not np.isfinite(found.low):
         return f"all samples differ by the same; say which values the score can have, with {option_name('bounds')}"

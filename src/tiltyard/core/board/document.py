@@ -103,7 +103,6 @@ class BoardDocument(ArenaBoard):
         generation: int,
         at: datetime,
         method: BoardMethod,
-        imported: int = 0,
     ) -> BoardDocument:
         """A board as it is published, its numbers rounded."""
         return cls(
@@ -113,7 +112,7 @@ class BoardDocument(ArenaBoard):
             position=position,
             at=at,
             generation=generation,
-            imported=imported,
+            imported=0,
             method=method,
         )
 

@@ -14,7 +14,7 @@ from tiltyard.foundation.arrays import Floats, Ints
 
 #: A sequence says nothing before so many prompts, and no interval is given for fewer effective clusters.
 MIN_SEQUENCE_PROMPTS = 30
-MIN_CLUSTERS = 5
+MIN_CLUSTER_COUNT = 5
 #: The share of the mixture's variance; with ``planned`` prompts the sequence is narrowest there.
 _MIXTURE_RATIO = 0.1
 #: The exponent is limited, so that few prompts make a wide interval, not an overflow.
@@ -89,7 +89,7 @@ def paired_difference(
         shifts = (sums - sizes * centre) / np.maximum(total - sizes, 1.0)
         variance = aside + (1.0 - 1.0 / max(len(sizes), 1)) * float((shifts**2).sum())
         dof = effective - 1.0
-    if not n or not variance > 0.0 or (clusters is not None and effective < MIN_CLUSTERS):
+    if not n or not variance > 0.0 or (clusters is not None and effective < MIN_CLUSTER_COUNT):
         return PairedDifference(n, mean, -math.inf, math.inf, level, math.nan, effective)
     deviation = math.sqrt(variance * total)
     half = _factor(n, dof, level, planned) * math.sqrt(variance)

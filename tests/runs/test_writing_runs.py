@@ -110,7 +110,7 @@ def test_rank_ranges_keep_the_level_asked_for(tmp_path):
         assert rated.ranks.level == level
         return sum(row.rank_high - row.rank_low for row in rated.board.rows)
 
-    write_battles(tmp_path / "battles.jsonl", demo_battles(600))
+    write_battles(tmp_path / "battles.jsonl", demo_battles(700))
     source = open_battles(tmp_path / "battles.jsonl")
     assert widths(0.5) < widths(0.999)
 

@@ -103,14 +103,13 @@ def _document(
         board = hold_for_crowd(
             board, [CrowdChange(names[change.model], VOTE_GROUPS[change.group]) for change in changes]
         )
-    return BoardDocument.of(
+    document = BoardDocument.of(
         board,
         arena=arena.name,
         source=SOURCES[moment.source],
         position=moment.position,
         generation=moment.generation,
         at=moment.at,
-        imported=moment.imported,
         method=BoardMethod(
             standing.policy,
             following.settings,
@@ -120,6 +119,7 @@ def _document(
             cross_check=batch.method,
         ),
     )
+    return replace(document, imported=moment.imported)
 
 
 def open_matchups_at(

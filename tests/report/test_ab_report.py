@@ -39,7 +39,14 @@ def test_a_difference_that_no_rating_expresses_is_said_in_words():
 
 
 def test_nothing_compared_is_no_number_and_one_is_singular():
-    nothing = report(compared=0, difference=math.nan, low=-math.inf, high=math.inf, decision="cannot tell", reason="status 400")
+    nothing = report(
+        compared=0,
+        difference=math.nan,
+        low=-math.inf,
+        high=math.inf,
+        decision="cannot tell",
+        reason="status 400",
+    )
     assert nothing.numbers.startswith("No prompts")
     assert "status 400" in nothing.verdict
     assert "nan" not in nothing.to_markdown()

@@ -397,6 +397,12 @@ class TestJudge:
         clustered = json.loads(judged(tmp_path, billed, "--cluster", "category", "--json").out)
         assert alone["decision"] == "better"
         assert clustered["decision"] == "undecided"
+        # Nor does the published page claim more.
+        ran = Arranged(tmp_path).call("publish", clustered["run"].removesuffix("/run"), "site")
+        assert ran.code == 0, ran.err
+        assert "Undecided" in (tmp_path / "site/index.html").read_text()
+        independent = json.loads(judged(tmp_path, billed, "--cluster", "prompt", "--json").out)
+        assert independent["decision"] == "better"
 
     def test_a_budget_stops_it_and_more_resumes_it(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 60, word=lambda _: " poor")

@@ -398,8 +398,10 @@ def _comparison(folder: Path, source: BattleSource, manifest: TournamentManifest
     if not _is_comparison(manifest):
         return None
     name_a, name_b = manifest.entrants
-    battles = source.battles() if source.rows else ()
-    found = ab_difference(battles, name_b, planned_prompts(manifest.bank_size))
+    battles = list(source.battles() if source.rows else ())
+    clustered = getattr(manifest.settings().method, "clusters", None) == "category"
+    clusters = {one.question_id or "": one.category or "" for one in battles} if clustered else None
+    found = ab_difference(battles, name_b, planned_prompts(manifest.bank_size), clusters=clusters)
     low, high = points(found.low), points(found.high)
     decision, slot = decide(low, high, DEFAULT_MARGIN_POINTS), None
     if decision in RESTS_ON_JUDGE:

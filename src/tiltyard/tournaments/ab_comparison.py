@@ -24,7 +24,14 @@ from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS
 from tiltyard.settings.prices import PriceEntry, format_dollars, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge
 from tiltyard.tournaments.ab_run import JudgedComparison, StopRule, compare_judged, write_ab_inputs
-from tiltyard.tournaments.ab_scores import ScoreRule, ScoreTable, clusters_of, compare_scores, score_table
+from tiltyard.tournaments.ab_scores import (
+    NO_CLUSTERS,
+    ScoreRule,
+    ScoreTable,
+    clusters_of,
+    compare_scores,
+    score_table,
+)
 from tiltyard.tournaments.python_tournament import (
     Judge,
     JudgingOptions,
@@ -187,6 +194,10 @@ def compare_ab(
         )
         report = compare_scores(first, second, score_rule, _lower_metrics(a) | _lower_metrics(b))
         return replace(report, notes=(*notes, *report.notes))
+    clusters = None
+    if settings.cluster not in {None, NO_CLUSTERS}:
+        prompts = {one.prompt_id for one in first} & {one.prompt_id for one in second}
+        clusters = clusters_of((*first, *second), prompts, settings.cluster or "")
     inputs = write_ab_inputs(
         first,
         second,
@@ -195,15 +206,14 @@ def compare_ab(
         parent=settings.output_dir,
         budget_usd=settings.budget_usd,
         prices=settings.prices,
+        clusters=clusters,
     )
-    answers = (*first, *second)
-    prompts = {one.prompt_id for one in first} & {one.prompt_id for one in second}
     rule = StopRule(
         margin=DEFAULT_MARGIN_POINTS if settings.margin is None else settings.margin,
         at_not_worse=settings.goal == "not-worse",
         fixed=settings.fixed,
         max_prompts=settings.max_prompts,
-        clusters=None if settings.cluster is None else clusters_of(answers, prompts, settings.cluster),
+        clusters=clusters,
     )
     found = compare_judged(inputs, watch or UnwatchedRun(), rule, look)
     return replace(_by_judges(found), notes=tuple(notes))

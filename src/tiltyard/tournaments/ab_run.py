@@ -175,8 +175,12 @@ def write_ab_inputs(
     parent: Path,
     budget_usd: float | None = None,
     prices: Mapping[str, PriceEntry] | None = None,
+    clusters: Mapping[str, str] | None = None,
 ) -> ABInputs:
-    """Write configuration, prompts and answers. The same inputs have the same folder, so that a run is resumed."""
+    """Write configuration, prompts and answers. The same inputs have the same folder, so that a run is resumed.
+
+    ``clusters`` has what each prompt comes in; it is the prompt's category in the run, whose ratings are clustered by it.
+    """
     first, second = ({one.prompt_id: one for one in side if one.comparable} for side in (a, b))
     shared = [prompt for prompt in first if prompt in second]
     if not shared:
@@ -187,6 +191,9 @@ def write_ab_inputs(
     )
     document["checks"] = {"identical": 0, "truncated": 0, "garbage": 0, "repeats": 0}
     answers = [one for prompt in shared for one in (first[prompt], second[prompt])]
+    if clusters is not None:
+        document["ratings"] = {"cluster": "category"}
+        answers = [replace(one, category=clusters[one.prompt_id]) for one in answers]
     folder = quick_folder(parent, AB_MODE, document, answers)
     write_quick_inputs(folder, document, answers)
     return ABInputs(folder, name_a, name_b, len(shared))

@@ -31,7 +31,7 @@ _MAIN_SCORE = "score"
 #: From this value on, scores beside some that lie between 0 and 1 look like percentages.
 _LARGE_SCORE_POINTS = 10.0
 #: What `cluster` is called where samples are taken for independent, whatever a test finds.
-_NO_CLUSTERS = "prompt"
+NO_CLUSTERS = "prompt"
 #: Fields of an answer that samples can come in; further ones are those that a file has beside them.
 _FIELDS = ("category", "source", "language")
 _PERMUTATION_COUNT, _LEVEL = 999, 0.05
@@ -197,11 +197,11 @@ def _difference(
         return paired_difference(values, reach, clusters=numbers[field])
 
     numbers: dict[str, Ints] = {}
-    if cluster is not None and cluster != _NO_CLUSTERS:
+    if cluster is not None and cluster != NO_CLUSTERS:
         numbers[cluster] = _numbered(clusters_of(answers, prompts, cluster))
         return by(cluster)
     alone = paired_difference(values, reach)
-    if cluster == _NO_CLUSTERS:
+    if cluster == NO_CLUSTERS:
         return alone
     extra = dict.fromkeys(name for answer in answers for name in answer.extra)
     for field in (*_FIELDS, *extra):
@@ -217,7 +217,7 @@ def _difference(
             shown = interval_text(alone.low, alone.high, "")
             notes.append(
                 f"samples of one {field} are alike, so the interval is for more of them ({shown.strip()} if they "
-                f"were not); {option_name('cluster', field)} chooses it, {option_name('cluster', _NO_CLUSTERS)} the other"
+                f"were not); {option_name('cluster', field)} chooses it, {option_name('cluster', NO_CLUSTERS)} the other"
             )
             return wider
     return alone

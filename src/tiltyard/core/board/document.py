@@ -84,9 +84,9 @@ class BoardDocument(ArenaBoard):
     at: datetime
     #: Counts the exclusions and restorations behind it.
     generation: int
-    #: How many of its votes were cast elsewhere and imported.
-    imported: int
     method: BoardMethod
+    #: How many of its votes were cast elsewhere and imported.
+    imported: int = 0
 
     def __post_init__(self) -> None:
         if self.at.tzinfo is None:
@@ -112,7 +112,6 @@ class BoardDocument(ArenaBoard):
             position=position,
             at=at,
             generation=generation,
-            imported=0,
             method=method,
         )
 

@@ -109,7 +109,7 @@ def _line(cell: PlacementCell) -> str:
     results = cell.results
 
     def mean(values: Iterable[float | None], form: str) -> str:
-        known = [value for value in values if value is not None and value == value]
+        known = [value for value in values if value is not None]
         return format(summarise(known).mean, form) if len(known) > 1 else "–"
 
     covered = summarise([one.covered for one in results])

@@ -67,8 +67,8 @@ class PlacementResult:
     #: The same if the judge's battles are pooled with people's, as in version 0.1.
     pooled_covered: float
     #: The share covered of the best and of the worst model's differences, each placed as the new one.
-    best_covered: float
-    worst_covered: float
+    best_covered: float | None
+    worst_covered: float | None
     #: Median half-width of a difference, and of the pooled one, and root mean square error, in points.
     half_width: float
     pooled_half_width: float
@@ -190,7 +190,7 @@ def _summarised(made: list[_Placed], models: int) -> PlacementResult:
         if one.found.rank_low is not None and one.found.rank_high is not None
     ]
     return PlacementResult(
-        covered=_covered(made),
+        covered=_covered(made) or 0.0,
         best_covered=_covered([one for one in made if one.true_rank == 1]),
         worst_covered=_covered([one for one in made if one.true_rank == models]),
         pooled_covered=_share_inside([(one.pooled_wrong, one.pooled_half) for one in made]),
@@ -208,10 +208,10 @@ def _summarised(made: list[_Placed], models: int) -> PlacementResult:
     )
 
 
-def _covered(made: list[_Placed]) -> float:
-    """Of the differences that have an interval; NaN if none has."""
+def _covered(made: list[_Placed]) -> float | None:
+    """The share of the differences that have an interval; ``None`` if no model was placed."""
     given = [one.inside[~np.isnan(one.half)] for one in made]
-    return float(np.concatenate(given).mean()) if given else float("nan")
+    return float(np.concatenate(given).mean()) if given else None
 
 
 def _share_inside(errors: list[tuple[Floats, Floats]]) -> float:
@@ -222,7 +222,7 @@ def _share_inside(errors: list[tuple[Floats, Floats]]) -> float:
 
 PLACEMENT: Study[PlacementSettings, PlacementResult] = Study(
     "placement",
-    2,
+    3,
     study_placement,
     PlacementResult,
     depends=(

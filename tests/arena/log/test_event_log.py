@@ -111,6 +111,20 @@ async def test_a_batch_that_fails_leaves_nothing_and_the_connection_goes_on(data
     return arena
 
 
+async def test_a_connection_whose_prepared_statements_are_gone_is_given_up(database):
+    arena = (await make_arena(database)).arena
+    connection = await connect_async(database)
+    for serial in range(8):
+        async with append_batch(connection, arena) as batch:
+            serve(batch, serial)
+    # The driver does not see it.
+    await connection.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")
+    with pytest.raises(StoreFault):
+        async with append_batch(connection, arena) as batch:
+            serve(batch, 8)
+    assert connection.closed
+
+
 async def test_a_matchup_ends_once_whatever_the_ending(database):
     async def scene(kind):
         async with await connect_async(database) as connection:

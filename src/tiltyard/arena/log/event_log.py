@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import AsyncConnection, AsyncPipeline
+from psycopg.errors import InvalidSqlStatementName
 from psycopg.pq import TransactionStatus
 
 from tiltyard.arena.log.array_literals import array_literal
@@ -548,6 +549,10 @@ async def append_batch(
                     await pipeline.sync()
                     _check(changed)
                 await connection.execute("COMMIT")
+        except InvalidSqlStatementName:
+            # The server does not have a statement that this connection takes for prepared: it would fail every time.
+            await connection.close()
+            raise
         except BaseException:
             await _rolled_back(connection)
             raise

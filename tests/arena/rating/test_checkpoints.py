@@ -76,7 +76,7 @@ def test_the_newest_is_the_furthest_that_can_be_read(database, connection):
     for one in (
         checkpoint(9),
         checkpoint(5, generation=1),
-        checkpoint(99, generation=2, version="state-9 later"),
+        checkpoint(99, generation=2, version="state-99 later"),
     ):
         add_checkpoint(connection, one)
     assert (newest(database).generation, newest(database).position) == (0, 9)
@@ -97,13 +97,13 @@ def test_of_many_checkpoints_the_newest_two_and_one_a_million_stay(connection):
 def test_of_another_version_only_the_newest_stays(connection):
     for position in range(0, 5 * MILLION, 250_000):
         add_checkpoint(connection, checkpoint(position, version=OTHER))
-    add_checkpoint(connection, checkpoint(3 * MILLION, generation=1, version="state-9"))
+    add_checkpoint(connection, checkpoint(3 * MILLION, generation=1, version="state-99"))
     for position in range(MILLION, 6 * MILLION, MILLION):
         add_checkpoint(connection, checkpoint(position))
         thin_checkpoints(connection, 1)
     kept = sorted((place.version, place.position) for place in list_checkpoints(connection, 1))
     own = [(STATE_VERSION, k * MILLION) for k in range(1, 6)]
-    assert kept == [(OTHER, 4_750_000), *own, ("state-9", 3 * MILLION)]
+    assert kept == [(OTHER, 4_750_000), *own, ("state-99", 3 * MILLION)]
 
 
 places = st.lists(
@@ -111,7 +111,7 @@ places = st.lists(
         CheckpointKey,
         st.integers(0, 3),
         st.integers(0, 6 * MILLION),
-        st.sampled_from([STATE_VERSION, OTHER, "state-9"]),
+        st.sampled_from([STATE_VERSION, OTHER, "state-99"]),
     ),
     max_size=30,
     unique=True,
@@ -126,7 +126,7 @@ def millions(found):
 def test_whatever_there_is_every_million_keeps_one_and_the_newest_two_stay(found):
     gone = removable_checkpoints(found)
     kept = [place for place in found if place not in gone]
-    for version, newest_stay in ((STATE_VERSION, 2), (OTHER, 1), ("state-9", 1)):
+    for version, newest_stay in ((STATE_VERSION, 2), (OTHER, 1), ("state-99", 1)):
         of = sorted(
             (one for one in found if one.version == version), key=lambda one: (one.generation, one.position)
         )

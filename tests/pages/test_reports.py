@@ -125,7 +125,7 @@ def test_axe_finds_nothing_in_the_matrix(opened):
 
 def test_without_scripts_the_first_screen_is_the_same(opened):
     page = opened("plain", java_script_enabled=False)
-    expect(page.locator("p.settled")).to_contain_text("orders of two models are settled at 95%")
+    expect(page.locator("p.settled")).to_contain_text("pairs of models")
     expect(page.locator("figure.intervals svg.broad")).to_be_in_viewport()
     expect(page.locator("button")).to_have_count(0)
     expect(page.locator("#methods pre")).to_contain_text("@misc{tiltyard-")

@@ -40,7 +40,7 @@ def test_a_board_is_a_table_in_a_notebook(ran):
     shown = data(ran["board"])
     assert shown["text/plain"] == "<RatedBoard bradley-terry, 3,000 battles, 8 models, highest 'argent-70b'>"
     assert "<table" in shown["text/html"]
-    assert "21 of 28 orders of two models are settled at 95%." in shown["text/html"]
+    assert "21 of 28 pairs of models" in shown["text/html"]
     assert "text/html" in data(ran['board.by["code"]'])
 
 

@@ -323,6 +323,7 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.simulation.arena_observers",
         "tiltyard.simulation.worlds",
         "tiltyard.core.policy.matchmaking",
+        "tiltyard.core.board.arrivals",
         "tiltyard.core.board.cross_check",
         "tiltyard.core.board.settled_order",
         "tiltyard.core.ratings",

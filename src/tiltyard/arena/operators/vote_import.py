@@ -340,11 +340,20 @@ class _Entering:
 
     async def count_repeated(self, connection: Connection, arena: int, first: int) -> int:
         """How many of the votes from the first on equal an imported vote of the log."""
-        columns = ("session", "prompt", "a", "b", "kind", "time")
-        rows = {name: getattr(self.past, name)[first:].tolist() for name in columns}
-        values = {name: "{" + ",".join(map(str, numbers)) + "}" for name, numbers in rows.items()}
-        about = {"arena": arena, "no_time": _NO_TIME_MICROSECONDS}
-        return int((await fetch_one(connection, "imports_repeated", {**values, **about}))[0])
+        past = self.past
+        columns = {
+            "sessions": past.session,
+            "prompts": past.prompt,
+            "models_a": past.a,
+            "models_b": past.b,
+            "outcomes": past.kind,
+            "times": past.time,
+        }
+        values: dict[str, object] = {"arena": arena, "no_time": _NO_TIME_MICROSECONDS}
+        values |= {
+            name: "{" + ",".join(map(str, column[first:].tolist())) + "}" for name, column in columns.items()
+        }
+        return int((await fetch_one(connection, "imports_repeated", values))[0])
 
     async def add(self, batch: LogBatch) -> int:
         """Add the next votes, under the arena's lock; return how many are in the log then."""

@@ -12,7 +12,7 @@ GROUP BY file_sha256, votes_sha256 ORDER BY min(position);
 -- name: imports_repeated
 -- How many of these votes equal an imported vote of the log: in voter, prompt, models, outcome and time.
 SELECT count(*) FROM (
-    SELECT * FROM unnest(%(session)s::bigint[], %(prompt)s::integer[], %(a)s::integer[], %(b)s::integer[], %(kind)s::smallint[], %(time)s::bigint[])
+    SELECT * FROM unnest(%(sessions)s::bigint[], %(prompts)s::integer[], %(models_a)s::integer[], %(models_b)s::integer[], %(outcomes)s::smallint[], %(times)s::bigint[])
     WHERE EXISTS (SELECT FROM vote_imports WHERE arena = %(arena)s)
     INTERSECT ALL
     SELECT session, prompt, a, b, outcome, coalesce((extract(epoch FROM (detail ->> 'cast_at')::timestamptz) * 1000000)::bigint, %(no_time)s)

@@ -199,8 +199,7 @@ def compare_ab(
         prompts = {one.prompt_id for one in first} & {one.prompt_id for one in second}
         clusters = clusters_of((*first, *second), prompts, settings.cluster or "")
     inputs = write_ab_inputs(
-        first,
-        second,
+        (first, second),
         settings.judges,
         settings.rubrics,
         parent=settings.output_dir,

@@ -167,8 +167,7 @@ class JudgedComparison:
 
 
 def write_ab_inputs(
-    a: Sequence[Answer],
-    b: Sequence[Answer],
+    sides: tuple[Sequence[Answer], Sequence[Answer]],
     judges: Sequence[QuickJudge],
     rubrics: Sequence[str],
     *,
@@ -181,7 +180,7 @@ def write_ab_inputs(
 
     ``clusters`` has what each prompt comes in; it is the prompt's category in the run, whose ratings are clustered by it.
     """
-    first, second = ({one.prompt_id: one for one in side if one.comparable} for side in (a, b))
+    first, second = ({one.prompt_id: one for one in side if one.comparable} for side in sides)
     shared = [prompt for prompt in first if prompt in second]
     if not shared:
         raise BadOption("no prompt has a response in both files: prompts are paired by their id")

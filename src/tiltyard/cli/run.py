@@ -223,7 +223,7 @@ def _unasked_text(questions: int, checks: int) -> str:
     """What has no reply, where no judge was called."""
     if not questions:
         return f"{checks:,} control questions have no reply, so little is known of the judge; ratings do not need them."
-    return f"{questions:,} questions of matches have no reply: run without --skip-judging to ask what the ledger lacks."
+    return f"{questions:,} questions have no reply: run without --skip-judging to ask what the ledger lacks."
 
 
 def show_elo(finished: FinishedRun) -> None:

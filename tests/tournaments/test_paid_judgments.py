@@ -178,9 +178,13 @@ def test_a_dimension_without_gold_answers_is_empty(paper):
 def test_judges_are_asked_where_judging_is_not_skipped(paper, billed):
     arranged = configured(paper, **billed.judge("anthropic"), use_batch_api=False)
     paper.pay(JUDGE, "calibration")
-    ran = arranged.done("run", CONFIG, "--mode", "headline", "--limit-pairs", 3, "--output-dir", "out")
-    assert "6 judgments that" in ran.err
     planned = arranged.done("plan", CONFIG, "--mode", "headline", "--limit-pairs", 3)
     assert "6 judgments that" in planned.err
+    ran = arranged.done("run", CONFIG, "--mode", "headline", "--limit-pairs", 3, "--output-dir", "out")
+    assert "6 judgments that" in ran.err
     assert billed.since() >= 3 * 3 * 2
     assert arranged.document("manifest.json")["paid_judgments"] == {}
+    # Nothing is paid for again where the ledger has every reply.
+    for command in (("run", "--output-dir", "again"), ("plan",)):
+        known = arranged.done(command[0], CONFIG, "--mode", "headline", "--limit-pairs", 3, *command[1:])
+        assert "another script" not in known.err

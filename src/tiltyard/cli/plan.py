@@ -138,14 +138,15 @@ def plan(
     tell_ignored(prepared.config)
     # The plan itself has a note on judges that were retired.
     tell_missing(prepared, retired=False)
-    for note in read_paid_judgments(prepared.config, prepared.plan).unused_notes():
-        typer.echo(f"{note}.", err=True)
     measured = measure_bytes_per_token(prepared.plan) if count_tokens else None
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         with count_progress("planning questions") as on_count:
             estimate = estimate_plan(prepared.plan, ledger, bytes_per_token=measured, on_count=on_count)
         if file is not None:
             write_rows(file, (one.to_dict() for one in planned_questions(prepared.plan, ledger)))
+    if estimate.calls:
+        for note in read_paid_judgments(prepared.config, prepared.plan).unused_notes():
+            typer.echo(f"{note}.", err=True)
     carried = None if earlier is None else pilot_expectation(earlier, estimate.expectation)
     findings = tuple(plan_findings(prepared.plan, prepared.mode))
     Terminal().print(plan_tables(estimate.to_dict(), carried, prepared.cap, estimate.notes, findings))

@@ -266,7 +266,8 @@ def judge_tournament(
             estimate = json.dumps(expected.to_dict(), sort_keys=True)
             row = ledger.open_run(run_id, prepared.identity, prepared.cap, estimate)
 
-        bought = read_paid_judgments(prepared.config, prepared.plan)
+        reads = skip_judging or left > 0
+        bought = read_paid_judgments(prepared.config, prepared.plan) if reads else PaidJudgments()
         paid = bought if skip_judging else PaidJudgments()
 
         def begin() -> JudgedTournament:

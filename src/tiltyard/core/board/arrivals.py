@@ -15,6 +15,7 @@ from tiltyard.core.ratings import BradleyTerry, Ratings
 from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.leave_one_out import leave_one_out
+from tiltyard.core.ratings.level_test import departure_by_group
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.result import Uncertainty
 from tiltyard.core.ratings.voter_test import exceeds_chance
@@ -87,11 +88,6 @@ def _parts(day: Ints, models: int) -> tuple[Ints, Ints]:
 
 def _days_differ(sums: Floats, day: Ints) -> bool:
     """Whether the sums of residuals, by part and model, are larger by day than if parts are exchanged among days."""
-    starts = np.flatnonzero(np.diff(day, prepend=-1))
-
-    def departure(order: Ints) -> float:
-        totals = np.add.reduceat(sums[order], starts, axis=0)
-        return float((totals * totals).sum())
-
+    departure = departure_by_group(sums, day)
     observed = departure(np.arange(len(sums))) * (1.0 - _ROUNDING_TOLERANCE)
     return exceeds_chance(observed, len(sums), lambda drawn: departure(np.argsort(drawn)))

@@ -6,6 +6,8 @@ an interval by prompt is too narrow for other categories.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -125,14 +127,20 @@ def _joined(groups: Keys, most: int) -> tuple[Ints, Ints]:
     return part, group[opens]
 
 
-def _p_value(sums: Floats, group: Ints) -> float:
-    """Of parts in groups, which are contiguous; 1 as soon as it is sure to be above the level."""
+def departure_by_group(sums: Floats, group: Ints) -> Callable[[Ints], float]:
+    """The sum of squared sums by group and model, of parts in another order; groups are contiguous."""
     starts = np.flatnonzero(np.diff(group, prepend=-1))
 
     def departure(order: Ints) -> float:
         totals = np.add.reduceat(sums[order], starts, axis=0)
         return float((totals * totals).sum())
 
+    return departure
+
+
+def _p_value(sums: Floats, group: Ints) -> float:
+    """Of parts in groups, which are contiguous; 1 as soon as it is sure to be above the level."""
+    departure = departure_by_group(sums, group)
     least = departure(np.arange(len(group))) * (1.0 - _ROUNDING_TOLERANCE)
     exceeded, most = 0, int(_LEVEL * (_PERMUTATION_COUNT + 1)) - 1
     for replicate in range(_PERMUTATION_COUNT):

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from support.browsing import DESKTOP, PHONE, follow
 from support.served import make_token
 from support.shown_boards import NAMES, served_board
-from support.voted_arenas import rate
+from support.voted_arenas import rate_and_show
 from tiltyard.report.board_charts import COLOURS
 from tiltyard.web.assets import load_assets
 
@@ -210,8 +210,7 @@ def retiring(site):
 
     def changed(act):
         assert admin.post(f"/api/v1/arenas/arena/models/quartz-mini/{act}").status_code == 200
-        rate(site.database)
-        site.run(site.registry.boards._look())
+        rate_and_show(site)
 
     yield lambda: changed("retire")
     changed("enable")

@@ -27,6 +27,12 @@ def rate(url):
         rater_process.close()
 
 
+def rate_and_show(site):
+    """As `rate`; the service shows the new boards at once, without waiting until it hears of them."""
+    rate(site.database)
+    site.run(site.registry.boards._look())
+
+
 @asynccontextmanager
 async def boards_of(url, **options):
     """The boards of a web process, and its arena."""

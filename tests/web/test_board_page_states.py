@@ -14,7 +14,7 @@ from support.postgres_servers import fresh_database
 from support.rewritten_logs import allow_rewriting
 from support.served import make_token, served
 from support.shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
-from support.voted_arenas import close_window, lay_votes, rate
+from support.voted_arenas import close_window, lay_votes, rate, rate_and_show
 from tiltyard.postgres.connections import connect
 from tiltyard.web.pages import paths
 
@@ -43,8 +43,7 @@ def test_a_permalink_stays_as_it_is_and_names_the_document_it_shows(server, temp
             kept = reader.get(f"/arenas/arena/boards/{sha256}", headers=PAGE)
             admin = running.client(make_token(database, "admin"))
             assert admin.post("/api/v1/arenas/arena/models/wren-3b/retire").status_code == 200
-            rate(database)
-            running.run(running.registry.boards._look())
+            rate_and_show(running)
             newest = board(reader).text
             assert "retired</span>" in newest
             again = reader.get(f"/arenas/arena/boards/{sha256}", headers=PAGE)
@@ -224,8 +223,7 @@ def test_a_title_that_would_turn_round_is_spelled_out(server, template, tmp_path
             admin, name = running.client(make_token(database, "admin")), "an\u3164other"
             answer = {"prompt_id": "p", "prompt": "What?", "model": name, "response": "yes"}
             assert admin.post("/api/v1/arenas/arena/responses", content=json.dumps(answer)).status_code == 200
-            rate(database)
-            running.run(running.registry.boards._look())
+            rate_and_show(running)
             title = page_title(admin.get(paths.model("arena", name), headers=PAGE).text)
             assert title.startswith("an[U+3164]other · [U+202E]&lt;b&gt;dnert · ")
             for query in ({}, {"source": "both"}):

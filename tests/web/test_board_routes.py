@@ -9,7 +9,7 @@ import pytest
 from support.live_arenas import make_arena
 from support.postgres_servers import fresh_database
 from support.served import make_token, served
-from support.voted_arenas import rate, voted
+from support.voted_arenas import rate, rate_and_show, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -69,8 +69,7 @@ def test_retired_models_stand_last_and_can_be_left_out(database, tmp_path):
     with served(database, folder=tmp_path) as running:
         admin = running.client(make_token(database, "admin"))
         assert admin.post(f"{ARENA}/models/model-2/retire").status_code == 200
-        rate(database)
-        running.run(running.registry.boards._look())
+        rate_and_show(running)
         whole = admin.get(f"{ARENA}/board").json()
         assert [row["model"] for row in whole["rows"] if not row["enabled"]] == ["model-2"]
         assert whole["rows"][-1]["model"] == "model-2"

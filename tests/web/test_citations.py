@@ -9,7 +9,7 @@ from support.live_arenas import make_arena, voting_queue_of
 from support.postgres_servers import fresh_database
 from support.served import make_token, served
 from support.shown_boards import PAGE, board
-from support.voted_arenas import cast, close_window, lay_votes, rate
+from support.voted_arenas import cast, close_window, lay_votes, rate, rate_and_show
 from tiltyard.client import Client
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
@@ -28,8 +28,7 @@ class Place:
         self.operator = running.client(make_token(running.database, "admin"))
 
     def rate(self):
-        rate(self.running.database)
-        self.running.run(self.running.registry.boards._look())
+        rate_and_show(self.running)
 
     def exclude(self, **which):
         answer = self.operator.post(f"{ARENA}/exclusions", json={"reason": "a bot", **which})

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from support.operating import audited, copied, located, signed
-from support.voted_arenas import rate
+from support.voted_arenas import rate_and_show
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.live.live_arena import NewEntrant, make_live_arena
@@ -82,7 +82,7 @@ def test_the_page_tells_who_answers_how_well_and_what_it_costs(running):
 
 def test_pages_of_a_live_arena_speak_of_categories(running):
     """Its prompts are written by voters: what is covered, and what models are compared in, are categories."""
-    rate(running.database)
+    rate_and_show(running)
     client = signed(running)
     client.headers["accept"] = "text/html"
     board = client.get("/arenas/live").text

@@ -14,7 +14,7 @@ import pytest
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
 from support.served import make_token, served
-from support.voted_arenas import close_window, rate
+from support.voted_arenas import close_window, rate_and_show
 from tiltyard.arena.accounts import session_number_from
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance.backup import back_up
@@ -177,7 +177,7 @@ def forms_of(session):
 
 def board(site):
     close_window(site.database, 1)
-    rate(site.database)
+    rate_and_show(site)
     found = site.client().get("/api/v1/arenas/arena/board").json()
     for row in found["rows"]:
         # How many votes a rule still needs is estimated from what was served: matchups that were open have ended.

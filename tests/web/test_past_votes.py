@@ -3,7 +3,7 @@
 import pytest
 
 from support.operating import HOSTILE, lines, located, signed
-from support.voted_arenas import rate
+from support.voted_arenas import rate_and_show
 
 API, PAGE = "/api/v1/arenas/arena/past-votes", "/operator/arenas/arena/past-votes"
 #: What else is no file of votes as text, with the status of the answer.
@@ -35,7 +35,7 @@ def test_votes_enter_by_either_way_once_and_the_board_says_so(running):
     page = client.get("/operator/arenas/arena/answers").text
     assert "alert(1)" in page
     assert hostile not in page
-    rate(running.database)
+    rate_and_show(running)
     board = running.client().get("/arenas/arena").text
     assert 'class="micro imported-votes">3 ' in board
     assert running.client().get("/api/v1/arenas/arena/board").json()["imported"] == 3

@@ -194,7 +194,13 @@ def _heads(board: Board) -> list[tuple[str, str]]:
         heads += [(f"{100 * board.level:g}% interval", "n"), ("Ranks", "n"), ("Tier", "n more")]
     if has_rd(board):
         heads.append(("RD", "n"))
+    if _has_shrunk(board):
+        heads.append(("Shrunk", "n more"))
     return heads + [(name, "n more") for name in ("Won", "Lost", "Tied", "Both bad")]
+
+
+def _has_shrunk(board: Board) -> bool:
+    return any(row.shrunk is not None for row in board.rows)
 
 
 def _class_of(kind: str) -> str:
@@ -208,6 +214,9 @@ def _cells(row: Row, board: Board) -> list[str]:
         cells += [interval_text(row), rank_range(row.rank_low, row.rank_high), _number(row.tier)]
     if has_rd(board):
         cells.append(_number(row.rd, "{:.0f}"))
+    if _has_shrunk(board):
+        half = "" if row.shrunk is None or row.shrunk_low is None else f" ±{row.shrunk - row.shrunk_low:.0f}"
+        cells.append(_number(row.shrunk, "{:.0f}") + half)
     rate = "" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}"
     return [
         *cells,
@@ -394,6 +403,11 @@ def _explanation(groups: Sequence[RatedGroup], by: str) -> str:
         sentences.append(
             f"Ranges hold together within one {by}, and those with * hold over all of them (Holm). "
             "The interval of a cell shows where the pointer rests on it, and in the section below."
+        )
+    if any(_has_shrunk(rated.board) for rated in groups):
+        sentences.append(
+            f"Below, “Shrunk” is the rating moved towards the model's ratings in the other columns, as far as chance "
+            f"explains how they differ: the better guess of its rating in one {by}, but ranks rest on the {by} alone."
         )
     return f"<p><small>{text_html(' '.join(sentences))}</small></p>\n"
 

@@ -14,6 +14,7 @@ import numpy as np
 from tiltyard.core.battles import BattleBatch, Table, TableBuilder
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.board import RatedGroup, make_board
+from tiltyard.core.board.board_rows import with_shrunk
 from tiltyard.core.board.win_rates import (
     LENGTHS,
     BaselineChoice,
@@ -249,7 +250,13 @@ def rate_files(
     tables = count_named(sources, settings, progress=progress)
     _refuse_empty(list(tables.values()), sources, settings)
     rated = [rate_table(table, settings, name=name, checks=checks) for name, table in tables.items()]
-    return _with_win_rates(rated, sources, settings)
+    return _with_win_rates(_moved(rated, settings), sources, settings)
+
+
+def _moved(groups: list[RatedGroup], settings: RateSettings) -> list[RatedGroup]:
+    """Add ratings moved towards those of all groups, where each battle is in one group; measured for Bradley–Terry only."""
+    apart = len(settings.groupings) == 1 and not settings.overlapping
+    return with_shrunk(groups) if apart and isinstance(settings.method, BradleyTerry) else groups
 
 
 def choose_baseline(settings: RateSettings, sources: Sequence[BattleSource]) -> RateSettings:
@@ -327,7 +334,7 @@ def rate_whole_and_groups(
     _refuse_empty([whole], sources, settings)
     groups = [rate_table(table, settings, name=name) for name, table in tables.items()]
     rated = _with_win_rates([rate_table(whole, settings)], sources, replace(settings, by=None))[0]
-    return rated, _with_win_rates(groups, sources, settings)
+    return rated, _with_win_rates(_moved(groups, settings), sources, settings)
 
 
 def _needed(sources: Sequence[BattleSource], settings: RateSettings) -> tuple[bool, bool]:

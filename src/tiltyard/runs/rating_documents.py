@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tiltyard.core.board import RatedGroup, Row, pair_rows
-from tiltyard.core.board.board_rows import parameters_of
+from tiltyard.core.board.board_rows import SHRUNK, parameters_of
 from tiltyard.core.ratings import Ratings
 from tiltyard.core.ratings.judge_placement import JudgePlacement
 from tiltyard.core.ratings.variance import these_prompts_interval
@@ -169,6 +169,8 @@ def _entry(row: Row, rated: RatedGroup, evaluated: frozenset[str] | None) -> dic
         entry["rd"] = row.rd
     if row.placed is not None:
         entry["placed"] = row.placed
+    if row.shrunk is not None:
+        entry |= {name: getattr(row, name) for name in SHRUNK}
     if row.model not in rated.ratings.models:
         return entry
     k = rated.ratings.models.index(row.model)

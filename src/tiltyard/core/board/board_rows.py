@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from tiltyard.core.battles import Table
 from tiltyard.core.board.win_rates import BASELINE_COLUMNS, BaselineWinRates, scoring_of
 from tiltyard.core.ratings import Finding, RatingMethod, Ratings
+from tiltyard.core.ratings.category_shrinkage import shrink_categories
 from tiltyard.core.ratings.fit_check import FitCheck, Prediction
 from tiltyard.core.ratings.judge_placement import JudgePlacement, PlacementLabel
 from tiltyard.core.ratings.pairs import count_records
 from tiltyard.core.ratings.ranks import Flip, Ranks
 
+#: A rating of a category, moved towards those of all categories, and its interval.
+SHRUNK = ("shrunk", "shrunk_low", "shrunk_high")
 #: The columns of a board as `Ratings.to_columns` and the artifacts name them, and the field of each.
 _COLUMNS = {
     "rank": "rank",
@@ -33,10 +38,11 @@ _COLUMNS = {
     "losses": "losses",
     "ties": "ties",
     "both_bad": "both_bad",
+    **dict(zip(SHRUNK, SHRUNK, strict=True)),
 }
 #: Of a win rate: what a board has already, and words.
 _NOT_SHOWN = ("model", "notes")
-_OPTIONAL = ("ci_low", "ci_high", "rank_low", "rank_high", "tier", "rd", "placed")
+_OPTIONAL = ("ci_low", "ci_high", "rank_low", "rank_high", "tier", "rd", "placed", *SHRUNK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,10 @@ class Row:
     rd: float | None = None
     #: How a judge placed it among models that people have rated; ``None`` for a model rated like the others.
     placed: PlacementLabel | None = None
+    #: On the board of a category: the rating moved towards those of all categories, with its interval. Ranks are of `rating`.
+    shrunk: float | None = None
+    shrunk_low: float | None = None
+    shrunk_high: float | None = None
 
     @property
     def both_bad_rate(self) -> float | None:
@@ -164,6 +174,23 @@ def make_board(ratings: Ratings, ranks: Ranks | None, *, findings: tuple[Finding
         basis=None if interval is None else interval.basis,
         findings=(*ratings.findings, *findings),
     )
+
+
+def with_shrunk(groups: Sequence[RatedGroup]) -> list[RatedGroup]:
+    """The groups with moved ratings in their rows, where the groups are enough to tell how they differ."""
+    level = getattr(groups[0].ratings.method, "level", 0.95)
+    moved = shrink_categories([one.ratings for one in groups], level)
+    if moved is None:
+        return list(groups)
+    found = []
+    for rated, one in zip(groups, moved, strict=True):
+        values = np.stack([one.rating, one.low, one.high], axis=1)
+        rows = []
+        for row in rated.board.rows:
+            rating, low, high = map(_number, values[rated.ratings.models.index(row.model)])
+            rows.append(replace(row, shrunk=rating, shrunk_low=low, shrunk_high=high))
+        found.append(replace(rated, board=replace(rated.board, rows=tuple(rows))))
+    return found
 
 
 def _number(value: float) -> float | None:

@@ -192,6 +192,53 @@ def test_tastes_of_voters_are_not_taken_for_those_of_their_days():
     assert sum(bool(departing(replace(codes, voter=None))) for codes in worlds) >= 5
 
 
+def bank(seed, *, effect, own, days=12, each=8, prompts=120, battles=1800):
+    """Voters of one day each, whose prompts are those of everybody or, with ``own``, of their day."""
+    rng = np.random.default_rng([11, seed])
+    a = rng.integers(0, M, battles)
+    b = (a + rng.integers(1, M, battles)) % M
+    day = np.arange(battles) * days // battles
+    voter = day * each + rng.integers(0, each, battles)
+    prompt = rng.integers(0, prompts, battles)
+    prompt = day * prompts // days + prompt // days if own else prompt
+    effects = ((rng.normal(0.0, effect, (M, days)), day), (rng.normal(0.0, 0.5, (M, days * each)), voter))
+    logit = sum(taste[a, of] - taste[b, of] for taste, of in effects)
+    difficult = rng.normal(0.0, 0.6, (M, prompts))
+    logit += difficult[a, prompt] - difficult[b, prompt]
+    better = rng.random(battles) < 1.0 / (1.0 + np.exp(-logit))
+    return CodedBattles(
+        a.astype(np.uint16),
+        b.astype(np.uint16),
+        np.where(better, Kind.WIN_A, Kind.WIN_B).astype(np.uint8),
+        prompt=mix_bits((prompt + 1).astype(np.uint64)),
+        voter=mix_bits((voter + 1).astype(np.uint64)),
+        levels={"day": mix_bits((day + 1).astype(np.uint64))},
+    )
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_days_are_found_where_their_voters_share_prompts(own):
+    worlds = 20
+    found = [departing(bank(seed, effect=0.6, own=own)).keys() for seed in range(worlds)]
+    assert sum(levels == {"day"} for levels in found) >= 18
+    assert sum(bool(departing(bank(seed, effect=0.0, own=own))) for seed in range(worlds)) <= 3
+    without = [replace(bank(seed, effect=0.6, own=False), voter=None) for seed in range(5)]
+    assert all(departing(codes) for codes in without)
+
+
+def test_signs_depend_neither_on_order_nor_on_sides_or_names():
+    rng = np.random.default_rng(4)
+    codes = bank(3, effect=0.3, own=False)
+    expected, shuffled = departing(codes), rng.permutation(len(codes))
+    again = replace(
+        codes,
+        **{name: getattr(codes, name)[shuffled] for name in ("a", "b", "kind", "prompt", "voter")},
+        levels={"day": codes.levels["day"][shuffled]},
+    )
+    for other in (again, mirrored(codes), relabelled(codes, np.arange(M)[::-1])):
+        assert departing(other) == expected
+
+
 def test_bootstrap_intervals_are_widened_too():
     world = table(topics(1, effect=0.4), M)
     widened = BradleyTerry(interval="bootstrap", n_bootstraps=20)(world).interval

@@ -514,8 +514,8 @@ def kind(name, world, options=None, bars=None, broken="", **parameters):
 KINDS = [
     kind("soft preferences", soft_preferences, {"soft": True}),
     kind("both bad by model", both_bad_by_model),
-    kind("drift, same prompts every day", drift, fresh=False),
     # The drift is taken for effects of days that could have been others, so intervals are wider than needed.
+    kind("drift, same prompts every day", drift, bars=Bars(width=1.6), fresh=False),
     kind("drift, fresh prompts every day", drift, bars=Bars(width=1.6), fresh=True),
     kind("position bias by model", position_bias_by_model),
     kind("length mediates", length_mediates, controlled=False),
@@ -524,14 +524,12 @@ KINDS = [
     kind(
         "communities by day, each day's own prompts",
         communities,
-        broken="days whose voters share all prompts leave nothing to exchange; no finding, --cluster day holds",
         questions="day",
     ),
     kind("the same, cluster=day", communities, {"cluster": "day"}, questions="day"),
     kind(
         "communities by day, the same prompts every day",
         communities,
-        broken="prompts that come every day say nothing of days; no finding, --cluster day holds",
         questions="all",
     ),
     kind("the same prompts, cluster=day", communities, {"cluster": "day"}, questions="all"),

@@ -121,14 +121,14 @@ _INTERVALS: Mapping[str, Template] = {
     ),
     "dependent-prompts": Template(
         _(
-            "Prompts of one {level} depend on each other (permutation test, p = {p:.3f}): a typical interval is "
+            "Prompts of one {level} depend on each other (p = {p:.3f}): a typical interval is "
             "± {by_prompt:.0f} points by prompt and ± {by_group:.0f} by {level}. Each comparison uses the wider of both."
         ),
         _("Choose --cluster {level} (for other {levels}) or --cluster prompt (for these {groups} {levels})."),
     ),
     "dependent-prompts/few": Template(
         _(
-            "Prompts of one {level} depend on each other (permutation test, p = {p:.3f}): a typical interval is "
+            "Prompts of one {level} depend on each other (p = {p:.3f}): a typical interval is "
             "± {by_prompt:.0f} points by prompt, and {groups} {levels} are too few for one by {level}."
         ),
         _("Add prompts of other {levels}, or choose --cluster prompt (for these {groups} {levels} only)."),

@@ -1,12 +1,14 @@
-"""Whether prompts of one category, day, source or language go together: a permutation test of prompts among them.
+"""Whether prompts of one category, day, source or language go together.
 
 If they do, the sums of scores of one category's prompts are larger than those of as many prompts drawn at random, and
-an interval by prompt is too narrow for other categories.
+an interval by prompt is too narrow for other categories: prompts are exchanged among categories. Where nothing can be
+exchanged, as the same prompts come every day, battles of one day that share neither prompt nor voter are compared: their
+scores go the same way more often than under random signs for each prompt, and for each voter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -56,17 +58,19 @@ def departing_levels(table: Table, scores: RowScores, *, by_voter: bool) -> dict
 
     The statistic is the sum over groups and models of squared score sums; prompts are exchanged among groups. With
     ``by_voter``, if all prompts of a voter are in one group, they stay together, so that a voter's taste is not taken for
-    that of a day. Levels with a single group, with as many as prompts, or with prompts in several groups are not tested.
-    The draws have a fixed seed, so that whoever repeats the test finds the same.
+    that of a day. Where prompts are in several groups, or voters of one group share them, signs are drawn instead. Levels
+    with a single group, or with as many as prompts, are not tested. The draws have a fixed seed, so that whoever repeats
+    the test finds the same.
     """
     sample, m = _sample(table), len(table.models)
     several = {level: keys for level, keys in sorted(sample.levels.items()) if (keys != keys[:1]).any()}
     if sample.prompt is None or not several:
         return {}
     prompt = np.unique(sample.prompt, return_inverse=True)[1]
-    units = [prompt]
+    units, clusters = [prompt], [prompt]
     if by_voter and sample.voter is not None:
         units.insert(0, _with_voters(prompt, sample.voter))
+        clusters.append(np.unique(sample.voter, return_inverse=True)[1])
     residual = np.nan_to_num(scores(sample)[0])
     found: dict[str, float] = {}
     for level, keys in several.items():
@@ -77,6 +81,10 @@ def departing_levels(table: Table, scores: RowScores, *, by_voter: bool) -> dict
             at, size = part[unit] * m, (len(group) + 1) * m
             sums = sum_by_index(at + sample.a, residual, size) - sum_by_index(at + sample.b, residual, size)
             found[level] = _p_value(sums.reshape(-1, m)[:-1], group)
+            continue
+        likeness = _likeness_of_signs(sample, residual, keys, clusters)
+        if any(matrix.any() for matrix in likeness):
+            found[level] = max(map(_p_of_signs, likeness))
     departing: dict[str, float] = {}
     for rank, (level, p) in enumerate(sorted(found.items(), key=lambda item: item[1])):
         if p > _LEVEL / (len(found) - rank):
@@ -149,3 +157,40 @@ def _p_value(sums: Floats, group: Ints) -> float:
         if exceeded > most:
             return 1.0
     return (exceeded + 1) / (_PERMUTATION_COUNT + 1)
+
+
+def _likeness_of_signs(
+    codes: CodedBattles, residual: Floats, groups: Keys, clusters: Sequence[Ints]
+) -> list[Floats]:
+    """For each way of clustering, how alike scores of two clusters are within the groups: in battles that share no cluster.
+
+    Entry i, j is the sum over groups and models of products of a score of i and a score of j.
+    """
+    named = np.flatnonzero(groups != MISSING_KEY)
+    group = np.unique(groups[named], return_inverse=True)[1]
+    parts = [cluster[named] % _LEAST_PROMPTS for cluster in clusters]
+    model = np.concatenate([codes.a[named], codes.b[named]]).astype(np.int64)
+    score = np.concatenate([residual[named], -residual[named]])
+
+    def products(own: Ints, cell: Ints) -> Floats:
+        column = np.unique(np.tile(cell, 2) * (int(model.max()) + 1) + model, return_inverse=True)[1]
+        shape = (int(own.max()) + 1, int(column.max()) + 1)
+        sums = coo_array((score, (np.tile(own, 2), column)), shape=shape).tocsr()
+        return np.asarray((sums @ sums.T).toarray())
+
+    found = []
+    for own, other in zip(parts, reversed(parts), strict=True):
+        alike = products(own, group)
+        if len(parts) > 1:
+            alike -= products(own, group * _LEAST_PROMPTS + other)
+        np.fill_diagonal(alike, 0.0)
+        found.append(alike)
+    return found
+
+
+def _p_of_signs(alike: Floats) -> float:
+    """How often random signs of clusters make scores as alike as they are."""
+    signs = np.random.default_rng(2).integers(0, 2, (_PERMUTATION_COUNT, len(alike))) * 2.0 - 1.0
+    drawn = ((signs @ alike) * signs).sum(axis=1)
+    least = alike.sum() - _ROUNDING_TOLERANCE * np.abs(alike).sum()
+    return float(np.count_nonzero(drawn >= least) + 1) / (_PERMUTATION_COUNT + 1)

@@ -20,7 +20,7 @@ from tiltyard.errors import BadOption
 from tiltyard.files.answers import read_answers
 from tiltyard.judges.providers.replay import ReplayProvider
 from tiltyard.settings.prices import FREE, open_prices
-from tiltyard.settings.ready_tournaments import sample_files, sample_verdicts, write_sample
+from tiltyard.settings.ready_tournaments import QuickJudge, sample_files, sample_verdicts, write_sample
 from tiltyard.settings.tournament_config import load_config, load_rubric
 
 
@@ -156,3 +156,24 @@ def test_the_command_writes_and_names_the_next_one(tmp_path, monkeypatch):
     assert isinstance(again.exception, BadOption)
     monkeypatch.chdir(tmp_path)
     assert "tournament.yaml --mode" in CliRunner().invoke(app, []).stderr
+
+
+def test_addresses_of_the_providers_own_libraries_are_used_with_their_key(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", " http://127.0.0.1:9/v1 ")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    judge = QuickJudge("some-model")
+    assert judge.settings() == {
+        "model": "some-model",
+        "provider": "openai",
+        "base_url": "http://127.0.0.1:9/v1",
+        "api_key_env": "OPENAI_API_KEY",
+    }
+    assert "OPENAI_BASE_URL" in judge.told()
+    stated = QuickJudge("some-model", base_url="http://127.0.0.1:8/v1")
+    for other in (stated, QuickJudge("claude-x"), QuickJudge("some-model", "anthropic")):
+        assert other.told() is None
+        assert other.settings().get("base_url") == other.base_url
+        assert "api_key_env" not in other.settings()
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert "api_key_env" not in judge.settings()

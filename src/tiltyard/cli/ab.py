@@ -19,6 +19,7 @@ from tiltyard.cli.options import (
     Judges,
     PriceOption,
     Rubrics,
+    named_judges,
     stated_prices,
 )
 from tiltyard.errors import BadOption
@@ -79,13 +80,12 @@ def ab(
     tell; 5: undecided.
     """
     from tiltyard.cli.progress import QuietProgress
-    from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.tournaments.ab_comparison import ABSettings, compare_ab
 
     if not judge and (provider or base_url or api_key_env):
         raise BadOption("--provider, --base-url and --api-key-env need --judge MODEL")
     settings = ABSettings(
-        judges=[QuickJudge(model, provider, base_url, api_key_env) for model in judge or ()],
+        judges=named_judges(judge, provider, base_url, api_key_env),
         rubrics=rubric or [],
         score=score,
         margin=margin,

@@ -13,11 +13,13 @@ import typer
 from typer.models import OptionInfo
 
 from tiltyard.errors import BadOption
+from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.rating_options import RATING_OPTIONS, WriteAs
 
 if TYPE_CHECKING:
     from tiltyard.files.read_options import ReadOptions
     from tiltyard.settings.prices import PriceEntry
+    from tiltyard.settings.ready_tournaments import QuickJudge
 
 
 def rating_option(name: str) -> OptionInfo:
@@ -75,7 +77,12 @@ Rubrics = Annotated[
 JudgeProvider = Annotated[
     str | None, typer.Option("--provider", help="The judge's protocol, such as anthropic or openai.")
 ]
-JudgeAddress = Annotated[str | None, typer.Option("--base-url", help="The judge's address.")]
+JudgeAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url", help="The judge's address; default: OPENAI_BASE_URL or ANTHROPIC_BASE_URL, if set."
+    ),
+]
 JudgeKey = Annotated[
     str | None, typer.Option("--api-key-env", help="The environment variable that holds the judge's key.")
 ]
@@ -154,6 +161,18 @@ def read_options(
 
 def comma_list(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def named_judges(
+    models: list[str] | None, provider: str | None, base_url: str | None, api_key_env: str | None
+) -> list[QuickJudge]:
+    """The judges that options name; an address that an environment variable names is told."""
+    from tiltyard.settings.ready_tournaments import QuickJudge
+
+    judges = [QuickJudge(model, provider, base_url, api_key_env) for model in models or ()]
+    for line in filter(None, (judge.told() for judge in judges)):
+        typer.echo(escape_controls(line), err=True)
+    return judges
 
 
 def stated_prices(options: list[str] | None) -> dict[str, PriceEntry]:

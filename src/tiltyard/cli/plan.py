@@ -19,6 +19,7 @@ from tiltyard.cli.options import (
     Judges,
     PriceOption,
     Rubrics,
+    named_judges,
     refuse_beside,
     stated_prices,
 )
@@ -215,12 +216,11 @@ def _start(
     rubric: list[str] | None,
     place: tuple[str | None, str | None, str | None],
 ) -> None:
-    from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.tournaments.quick_inputs import start_tournament
 
     if not models and any(place):
         raise BadOption("--provider, --base-url and --api-key-env need --judge MODEL")
-    judges = [QuickJudge(model, *place) for model in models or ()]
+    judges = named_judges(models, *place)
     started = start_tournament(folder, answers, judges, rubric or [])
     names = escape_controls(", ".join(started.models))
     typer.echo(

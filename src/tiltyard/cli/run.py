@@ -19,6 +19,7 @@ from tiltyard.cli.options import (
     Judges,
     PriceOption,
     Rubrics,
+    named_judges,
     refuse_beside,
     stated_prices,
 )
@@ -106,7 +107,6 @@ def run(
     that no battle was rated; 4 means that a judge gives no verdicts. The output says what to do.
     """
     from tiltyard.cli.progress import JudgingProgress
-    from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run, run_tournament
 
     if join is not None:
@@ -118,7 +118,7 @@ def run(
             raise BadOption("--answers takes the place of CONFIG, --mode and --judge-model")
         if not judge:
             raise BadOption("--answers needs --judge MODEL")
-        judges = [QuickJudge(model, provider, base_url, api_key_env) for model in judge]
+        judges = named_judges(judge, provider, base_url, api_key_env)
         folder = _quick_folder(answers, judges, rubric or [], budget_usd, price)
         config, mode = folder / "tournament.yaml", "quick"
         output_dir = output_dir or folder / "run"

@@ -13,6 +13,7 @@ from tiltyard.core.judging.question import QuestionTexts, Rubric, question_nonce
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.errors import BadOption
 from tiltyard.foundation.option_names import option_name
+from tiltyard.settings.environment import read_environment
 from tiltyard.settings.model_endpoints import PROVIDERS
 from tiltyard.settings.prices import PriceEntry, open_prices
 from tiltyard.settings.tournament_config import SHIPPED, shipped_rubric
@@ -51,8 +52,9 @@ class QuickJudge:
     #: Further fields of a judge, as in a configuration.
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def settings(self) -> dict[str, Any]:
-        """The fields of a judge that differ from their defaults."""
+    @property
+    def _place(self) -> tuple[str, str | None, str | None]:
+        """The provider, the address unless it is the provider's own, and the variable that names it."""
         known = open_prices().shipped.get(self.model)
         provider = self.provider or (known.provider if known is not None else None)
         if provider is None:
@@ -60,16 +62,32 @@ class QuickJudge:
                 (name for name, one in PROVIDERS.items() if self.model.startswith(one.model_prefixes)),
                 "openai",
             )
-        address = self.base_url
-        if address is None and self.provider is None and known is not None and known.base_url:
-            address = known.base_url[0]
-        stated = {
-            "model": self.model,
-            "provider": provider,
-            "base_url": address,
-            "api_key_env": self.api_key_env,
-        }
+        if self.base_url is not None:
+            return provider, self.base_url, None
+        if self.provider is None and known is not None and known.base_url:
+            return provider, known.base_url[0], None
+        variable = f"{provider.upper()}_BASE_URL"
+        address = _variables().get(variable, "").strip() if provider in PROVIDERS else ""
+        return (provider, address, variable) if address else (provider, None, None)
+
+    def told(self) -> str | None:
+        """A line about an address that an environment variable names."""
+        _, address, variable = self._place
+        return f"{self.model} is asked at {address} ({variable})." if variable else None
+
+    def settings(self) -> dict[str, Any]:
+        """The fields of a judge that differ from their defaults."""
+        provider, address, variable = self._place
+        key = self.api_key_env
+        if key is None and variable and PROVIDERS[provider].key_variable in _variables():
+            # The provider's own library sends its key there too.
+            key = PROVIDERS[provider].key_variable
+        stated = {"model": self.model, "provider": provider, "base_url": address, "api_key_env": key}
         return {name: value for name, value in stated.items() if value is not None} | dict(self.options)
+
+
+def _variables() -> Mapping[str, str]:
+    return read_environment().variables
 
 
 def quick_rubric(stated: str | None) -> tuple[str, dict[str, Any] | None]:

@@ -70,7 +70,15 @@ from tiltyard.settings.tournament_sections import (
 from tiltyard.settings.yaml_file import read_yaml
 
 #: Dimensions with a built-in rubric.
-SHIPPED = ("factuality", "calibration", "clinical_utility", "preference")
+SHIPPED = (
+    "factuality",
+    "calibration",
+    "clinical_utility",
+    "preference",
+    "instruction_following",
+    "groundedness",
+    "code",
+)
 
 
 class TournamentConfig(ConfigFile):

@@ -60,8 +60,8 @@ def test_the_last_line_of_a_text_is_the_verdict(line):
     "text",
     [
         *("VERDICT: BOTH", "VERDICT: BOTH_BAD", "VERDICT: BOTH BAD", "VERDICT: A or B", "VERDICT: AB"),
-        *("VERDICT: a", "VERDICT: C", "VERDICT: tie", "VERDICT: a>b", "VERDICT: A > B", "VERDICT: A>>>B"),
-        *("VERDICT: A<B", "VERDICT: B=A", "VERDICT: A>B both_bad", "VERDICT: A>BBOTH_BAD"),
+        *("VERDICT: C", "VERDICT: tie", "VERDICT: A > > > B", "VERDICT: A  >  B", "VERDICT: A>>>B"),
+        *("VERDICT: A<B", "VERDICT: B=A", "VERDICT: A>BBOTH_BAD"),
         *("VERDICT: A>B, clearly", "VERDICT: A>B.", "VERDICT A>B", "FINAL VERDICT: A>B", "The verdict: A>B"),
         *("ＶＥＲＤＩＣＴ: A>B", "VERDICT: A>B\nHope this helps!", "VERDICT: A>B\n\u200b"),
         *("VERDICT: B>A\nVERDICT: A>B", "VERDICT: A>B BOTH_BAD\nVERDICT: A>B"),
@@ -94,6 +94,10 @@ def test_what_is_said_twice_alike_is_one_verdict():
         ("VERDICT: `B>>A`", (VerdictStep.SECOND_MUCH, False)),
         ("__VERDICT:__ **A>>B** BOTH_BAD", (VerdictStep.FIRST_MUCH, True)),
         ("**Verdict: A**\nVERDICT: A>B", (VerdictStep.FIRST, False)),
+        ("verdict: a", (VerdictStep.FIRST, False)),
+        ("verdict: b>>a both_bad", (VerdictStep.SECOND_MUCH, True)),
+        ("VERDICT: A > B", (VerdictStep.FIRST, False)),
+        ("VERDICT: b >> a", (VerdictStep.SECOND_MUCH, False)),
     ],
 )
 def test_other_spellings_of_one_verdict_are_read(text, verdict):
@@ -176,12 +180,11 @@ WHOLE = {"reasoning": "r", "verdict": "A>B", "both_bad": False}
     "said",
     [
         {},
-        {"verdict": "A>B", "both_bad": False},
-        {"reasoning": "r", "verdict": "A>B"},
-        WHOLE | {"confidence": 1},
-        WHOLE | {"verdict": "A"},
-        WHOLE | {"verdict": "a>b"},
-        WHOLE | {"verdict": " A>B"},
+        {"reasoning": "r", "both_bad": False},
+        WHOLE | {"VERDICT": "A>B"},
+        WHOLE | {"first_impression": "B>A"},
+        WHOLE | {"first_impression": "b > a"},
+        WHOLE | {"verdict": "tie"},
         WHOLE | {"verdict": None},
         WHOLE | {"verdict": ["A>B"]},
         WHOLE | {"verdict": {}},
@@ -192,9 +195,25 @@ WHOLE = {"reasoning": "r", "verdict": "A>B", "both_bad": False}
         WHOLE | {"reasoning": ["r"]},
     ],
 )
-def test_an_object_with_other_fields_or_types_is_unparseable(said):
+def test_an_object_of_other_types_or_with_two_verdicts_is_unparseable(said):
     assert read_json(json.dumps(said)).state is QuestionState.UNPARSEABLE
     assert read_reply(Reply("VERDICT: A>B", said), VerdictForm.TOOL).state is QuestionState.UNPARSEABLE
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ({"verdict": "A>B"}, Verdict(VerdictStep.FIRST, False, "")),
+        ({"reasoning": "r", "verdict": "a >> b"}, Verdict(VerdictStep.FIRST_MUCH, False, "r")),
+        ({"verdict": "b", "both_bad": True}, Verdict(VerdictStep.SECOND, True, "")),
+        ({"Reasoning": "r", "Verdict": "A=B"}, Verdict(VerdictStep.EVEN, False, "r")),
+        (WHOLE | {"confidence": 1, "winner": "A>B"}, Verdict(VerdictStep.FIRST, False, "r")),
+        (WHOLE | {"scores": {"A": 1, "a": 2}}, Verdict(VerdictStep.FIRST, False, "r")),
+    ],
+)
+def test_what_can_mean_one_thing_only_is_read(said, verdict):
+    for reading in (read_json(json.dumps(said)), read_reply(Reply(None, said), VerdictForm.TOOL)):
+        assert (reading.verdict, reading.problem) == (verdict, None)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 #: Version of this parser: raw replies are kept, so a new version can parse them again at no cost.
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 #: All repeats are possessive, so that a megabyte of spaces is read only once. The second colon is full-width.
 _EMPHASIS = r"[\s*_`]*+"
 _OPENING = rf"\s*+#*+{_EMPHASIS}VERDICT{_EMPHASIS}[:：]"
@@ -130,7 +130,7 @@ def _from_schema(reply: Reply) -> Verdict:
 
 def _stated(part: str) -> Verdict | None:
     """The verdict of a part that looks like a JSON object; ``None`` if it contains none."""
-    if '"verdict"' not in part:
+    if '"verdict"' not in part.lower():
         return None
     try:
         document = json.loads(part, object_pairs_hook=_distinct, parse_constant=_no_constant)
@@ -169,16 +169,16 @@ def has_verdict_line(text: str) -> bool:
 def _line_verdict(line: str) -> tuple[VerdictStep, bool] | None:
     """Step and both_bad of a line that consists of a verdict only."""
     found = _VERDICT_LINE.fullmatch(line)
-    return None if found is None else (_SPELLINGS[found["step"]], found["both_bad"] is not None)
+    return None if found is None else (_SPELLINGS[_spelling(found["step"])], found["both_bad"] is not None)
 
 
 _READERS = {VerdictForm.SCHEMA: _from_schema, VerdictForm.TOOL: _from_tool, VerdictForm.TEXT: _from_text}
 #: A bare letter names the winner; it does not mean "much better".
 _SPELLINGS = {**{step.value: step for step in VerdictStep}, "A": VerdictStep.FIRST, "B": VerdictStep.SECOND}
-_STEPS = "|".join(map(re.escape, _SPELLINGS))
+_STEPS = "|".join(r" ?".join(map(re.escape, step)) for step in _SPELLINGS)
 _VERDICT_LINE = re.compile(
-    rf"(?i:{_OPENING}){_EMPHASIS}(?P<step>{_STEPS})(?:[*_`]*+\s++[*_`]*+(?P<both_bad>BOTH_BAD))?{_EMPHASIS}",
-    re.ASCII,
+    rf"{_OPENING}{_EMPHASIS}(?P<step>{_STEPS})(?:[*_`]*+\s++[*_`]*+(?P<both_bad>BOTH_BAD))?{_EMPHASIS}",
+    re.ASCII | re.IGNORECASE,
 )
 
 
@@ -209,19 +209,30 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _from_object(document: Mapping[str, object]) -> Verdict:
-    if set(document) != {"reasoning", "verdict", "both_bad"}:
-        raise _Unparseable("expected reasoning, verdict and both_bad, all of them and nothing else")
-    reasoning, step, both_bad = document["reasoning"], document["verdict"], document["both_bad"]
+    """Other fields are passed over, unless they hold another verdict; without ``both_bad`` nothing was called bad."""
+    fields = {name.lower(): value for name, value in document.items()}
+    if len(fields) < len(document):
+        raise _Unparseable("the reply says the same thing twice: keys of its JSON differ only in case")
+    reasoning, said, both_bad = (
+        fields.get("reasoning", ""),
+        fields.get("verdict"),
+        fields.get("both_bad", False),
+    )
     if not isinstance(reasoning, str):
         raise _Unparseable("reasoning is not text")
-    if not isinstance(step, str) or step not in _BY_TEXT:
+    step = _SPELLINGS.get(_spelling(said)) if isinstance(said, str) else None
+    if step is None:
         raise _Unparseable(f"verdict is none of {', '.join(VerdictStep)}")
     if not isinstance(both_bad, bool):
         raise _Unparseable("both_bad is neither true nor false")
-    return Verdict(_BY_TEXT[step], both_bad, reasoning)
+    stated = {_spelling(value) for value in fields.values() if isinstance(value, str)} & set(VerdictStep)
+    if stated - {step}:
+        raise _Unparseable("another field of the reply holds another verdict")
+    return Verdict(step, both_bad, reasoning)
 
 
-_BY_TEXT = {step.value: step for step in VerdictStep}
+def _spelling(text: str) -> str:
+    return "".join(text.split()).upper()
 
 
 def strip_thoughts(text: str) -> str | None:

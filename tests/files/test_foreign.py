@@ -235,6 +235,51 @@ EXPECTED = {
         ],
         {},
     ),
+    "open_webui.json": (
+        [
+            human(
+                "oak",
+                "elm",
+                A,
+                question_id=TREE,
+                voter="ann",
+                category="general",
+                time=at("2026-01-01T00:00:01"),
+            ),
+            human(
+                "oak",
+                "ash",
+                TIE,
+                question_id=TREE,
+                voter="ann",
+                category="general",
+                time=at("2026-01-01T00:00:01"),
+            ),
+            human(
+                "elm",
+                "ash",
+                B,
+                question_id=TREE,
+                voter="ann",
+                category="general",
+                time=at("2026-01-01T00:00:02"),
+            ),
+            human("elm", "oak", BAD, question_id=RIVER, voter="bob", time=at("2026-01-01T00:00:05")),
+            human(
+                "oak",
+                "elm",
+                A,
+                question_id="c4",
+                voter="cid",
+                category="general",
+                time=at("2026-01-01T00:00:07"),
+            ),
+        ],
+        {
+            "one answer was rated, not compared with another": 1,
+            "neither a thumb up nor a thumb down": 1,
+        },
+    ),
     "winner_loser.csv": (
         [
             Battle(model_a="oak", model_b="elm", winner=A, question_id="q1", voter="ann", category="code"),

@@ -29,6 +29,7 @@ FORMATS = {
     "mt_bench.jsonl": "mt-bench",
     "alpaca_eval.json": "alpaca-eval",
     "autoarena.csv": "autoarena",
+    "open_webui.json": "open-webui",
     "winner_loser.csv": "winner-loser",
 }
 

@@ -16,6 +16,7 @@ from tiltyard.files.format import BattleFormat, Converted, parse_arena_time, par
 from tiltyard.files.input_file import InputFile, open_input
 from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords
 from tiltyard.files.judgments import JUDGMENT_FORMATS
+from tiltyard.files.open_webui import OPEN_WEBUI
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import FileRecords, Record, Records
 from tiltyard.foundation.option_names import option_name
@@ -118,7 +119,7 @@ WINNER_LOSER = BattleFormat(
 )
 
 #: The formats of other tools. No file is recognised by two of them.
-FOREIGN: tuple[BattleFormat, ...] = (*ARENA_FORMATS, *JUDGMENT_FORMATS, WINNER_LOSER)
+FOREIGN: tuple[BattleFormat, ...] = (*ARENA_FORMATS, *JUDGMENT_FORMATS, OPEN_WEBUI, WINNER_LOSER)
 #: Every format that can be given by name.
 FORMATS: tuple[BattleFormat, ...] = (*OWN, *FOREIGN)
 

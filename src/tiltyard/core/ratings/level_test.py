@@ -82,7 +82,8 @@ def departing_levels(table: Table, scores: RowScores, *, by_voter: bool) -> dict
             sums = sum_by_index(at + sample.a, residual, size) - sum_by_index(at + sample.b, residual, size)
             found[level] = _p_value(sums.reshape(-1, m)[:-1], group)
             continue
-        likeness = _likeness_of_signs(sample, residual, keys, clusters)
+        # People and judges who share prompts are told apart by `mixed-sources`; they are no sample of sources.
+        likeness = [] if level == "source" else _likeness_of_signs(sample, residual, keys, clusters)
         if any(matrix.any() for matrix in likeness):
             found[level] = max(map(_p_of_signs, likeness))
     departing: dict[str, float] = {}

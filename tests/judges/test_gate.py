@@ -300,3 +300,42 @@ def test_calls_without_an_answer_are_given_up_but_not_once_one_arrived(billed: b
     for _ in range(100):
         lively.tell(fault(None, billed=billed))
     assert not is_closed(lively)
+
+
+def failing(calls_at_once: int, monkeypatch, *, served_after: int | None = None) -> tuple[int, bool]:
+    """Requests that retry for ever while every call fails with an error that may pass; calls sent, and whether it gave up."""
+    monkeypatch.setattr("tiltyard.judges.concurrency_limiter._FIRST_PROBE_SECONDS", 0.01)
+
+    async def crowd() -> tuple[int, bool]:
+        gate, sent = ConcurrencyLimiter(64), 0
+        gate.allowed = float(calls_at_once)
+
+        async def one() -> None:
+            nonlocal sent
+            while True:
+                await gate.enter()
+                sent += 1
+                await asyncio.sleep(0.002)
+                served = served_after is not None and sent > served_after
+                gate.tell(None if served else fault(502, retryable=True, billed=True))
+                gate.leave(well=served)
+                if served:
+                    return
+
+        ended = await asyncio.gather(*(one() for _ in range(80)), return_exceptions=True)
+        return sent, all(isinstance(one, ProviderFault) for one in ended)
+
+    return asyncio.run(crowd())
+
+
+@pytest.mark.parametrize(("calls_at_once", "most"), [(8, 8 + 7 + 6), (64, 64 + 7 + 6)])
+def test_a_provider_that_answers_with_errors_alone_is_given_up(calls_at_once, most, monkeypatch):
+    sent, gave_up = failing(calls_at_once, monkeypatch)
+    assert gave_up
+    assert sent <= most
+
+
+def test_a_provider_that_comes_back_in_time_serves_all(monkeypatch):
+    sent, gave_up = failing(8, monkeypatch, served_after=17)
+    assert not gave_up
+    assert sent == 17 + 80

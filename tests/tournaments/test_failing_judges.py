@@ -143,3 +143,14 @@ def test_a_helper_with_a_wrong_key_is_told_so(tmp_path):
         ran = arranged.call("run", "--join", "out")
         assert ran.code == 3
         assert "missing or wrong" in ran.err
+
+
+@pytest.mark.slow
+def test_a_provider_that_answers_with_errors_alone_is_given_up_after_a_few_calls(tmp_path):
+    with paid_llm(server_error=1.0, times=1000) as server:
+        arranged = arrange(tmp_path, judge={"provider": "openai", "base_url": server.openai})
+        ran = arranged.call("run", arranged.config, "--output-dir", "out")
+        assert ran.code == 3
+        assert ran.err.count("status 500") == 1
+        assert len(read_columns(tmp_path / "out" / "attempts.parquet")["state"]) <= 24
+    arranged.done("verify", "out")

@@ -22,6 +22,10 @@ _PERMIT_SECONDS = 0.25
 _CONSECUTIVE_UNREACHED_CALLS = 32
 #: The same of calls whose replies were lost, which may have been billed: two rounds of those that are sent together.
 _CONSECUTIVE_LOST_CALLS = 2 * _CONSECUTIVE_REFUSED_CALLS
+#: Calls that fail for reasons that may pass, after which one is sent at a time; and how many of these stop the run.
+_FAILING_CALLS, _FAILED_PROBE_CALLS = _CONSECUTIVE_REFUSED_CALLS, 5
+#: The wait before the first of these, which doubles: all of them take a quarter of a minute.
+_FIRST_PROBE_SECONDS = 0.5
 
 Permits = Callable[[int, float], Awaitable[tuple[float, float]]]
 Pause = Callable[[float], Awaitable[None]]
@@ -34,9 +38,10 @@ class ConcurrencyLimiter:
     the provider throttles, and grows by one each round otherwise. A Retry-After pauses all workers
     with the same key.
 
-    If no call can succeed (wrong key, no credit, unknown or retired model, server unreachable, all replies lost, throttled for
-    long), or a judge is unusable, the limiter closes, and `enter` raises the reason. After a refused call no
-    more are in flight than are needed to be sure of it.
+    If no call can succeed (wrong key, no credit, unknown or retired model, server unreachable, all replies lost, errors
+    and nothing else, throttled for long), or a judge is unusable, the limiter closes, and `enter` raises the reason. After
+    a refused call no more are in flight than are needed to be sure of it; while all calls fail for a reason that may pass,
+    one, ever more slowly.
     """
 
     def __init__(
@@ -64,6 +69,8 @@ class ConcurrencyLimiter:
         self._served = False
         self._consecutive_failures = 0
         self._refused = False
+        #: Calls that failed since one was served, and of those that were sent alone.
+        self._failing_calls = self._failed_probes = 0
         self._throttled_since: float | None = None
         self._closed: ProviderFault | JudgeUnusable | None = None
         self._empty = asyncio.Event()
@@ -114,6 +121,7 @@ class ConcurrencyLimiter:
             self._throttled_since = None
         if fault is None:
             self._served, self._consecutive_failures, self._refused = True, 0, False
+            self._failing_calls = self._failed_probes = 0
             return
         if fault.throttled:
             # Close the limiter if nothing but throttled calls came back for long.
@@ -132,9 +140,25 @@ class ConcurrencyLimiter:
         most = _CONSECUTIVE_LOST_CALLS if fault.billed else _CONSECUTIVE_UNREACHED_CALLS
         if self._consecutive_failures >= (most if unreached else _CONSECUTIVE_REFUSED_CALLS):
             self._closed = fault
+        if fault.retryable and not fault.throttled and not unreached:
+            self._count_failing(fault)
+
+    def _count_failing(self, fault: ProviderFault) -> None:
+        """Send one call at a time after several failed, and close the limiter if these fail too."""
+        self._failing_calls += 1
+        now = time.time()
+        # Calls that were in flight together with those before tell nothing new.
+        if self._failing_calls < _FAILING_CALLS or now < self._paused_until:
+            return
+        if self._failed_probes == _FAILED_PROBE_CALLS:
+            self._closed = fault
+        self._paused_until = now + _FIRST_PROBE_SECONDS * 2.0**self._failed_probes
+        self._failed_probes += 1
 
     def _limit(self) -> int:
         """How many calls may be in flight now."""
+        if self._failing_calls >= _FAILING_CALLS:
+            return 1
         if not self._refused:
             return int(self.allowed)
         return max(1, min(int(self.allowed), _CONSECUTIVE_REFUSED_CALLS - self._consecutive_failures))

@@ -289,7 +289,8 @@ def _lower_metrics(side: Side) -> frozenset[str]:
 def _by_judges(found: JudgedComparison) -> ABReport:
     lead, low, high = found.lead
     undecided = found.decision is ABDecision.UNDECIDED
-    stopped = bool(found.failures or found.states["unasked"] or found.states["provider_error"])
+    unanswered = ("unasked", "provider_error", "lost")
+    stopped = bool(found.failures or any(found.states[state] for state in unanswered))
     return ABReport(
         name_a=found.inputs.name_a,
         name_b=found.inputs.name_b,

@@ -75,11 +75,14 @@ def test_what_is_in_flight_stands_apart_from_what_was_paid(reserved, again):
     )
     sums = after.pop("in_flight")
     assert before.pop("in_flight") == {"calls": 0, "reserved_usd": "0"}
+    paid, most = Decimal(before.pop("at_most_usd")), after.pop("at_most_usd")
     assert after == before
     assert sums["calls"] == len(reserved)
     assert (sums["reserved_usd"] is None) == (None in reserved)
+    assert (most is None) == (None in reserved)
     if None not in reserved:
         assert Decimal(sums["reserved_usd"]) == sum(map(Decimal, reserved))
+        assert Decimal(most) == paid + Decimal(sums["reserved_usd"])
 
 
 def test_an_attempt_in_flight_may_be_of_any_question_and_has_no_price():
@@ -99,7 +102,9 @@ def test_a_folder_with_attempts_in_flight_can_be_verified(tmp_path):
     assert total["in_flight"]["calls"] == len(flying)
     assert total["calls"] == len(rows) - len(flying)
     assert Decimal(total["in_flight"]["reserved_usd"]) == len(flying) * Decimal("0.01")
-    assert total["usd"] == total["known_usd"]
+    assert Decimal(total["at_most_usd"]) == Decimal(total["usd"]) + Decimal(
+        total["in_flight"]["reserved_usd"]
+    )
 
 
 @given(
@@ -114,13 +119,16 @@ def test_sums_are_exact_and_unknown_is_never_nothing(drawn):
         template
         | {"question_id": JUDGED[k].question.id, "judge_model": JUDGED[k].question.judge}
         | {"dimension": JUDGED[k].question.dimension, "usd": usd, "state": state}
+        | {"input_tokens": None if state == "refused" else 10}
         for k, usd, state in drawn
     ]
     found = costs(rows)
-    known = sum((Decimal(usd) for _, usd, _ in drawn if usd is not None), Decimal(0))
+    known = sum((Decimal(usd) for _, usd, state in drawn if usd is not None and state == "ok"), Decimal(0))
+    paid = sum((Decimal(usd) for _, usd, _ in drawn if usd is not None), Decimal(0))
     total = found["actual"]
     assert Decimal(total["known_usd"]) == known
-    assert (total["usd"] is None) == any(usd is None for _, usd, _ in drawn)
+    assert (total["usd"] is None) == (total["at_most_usd"] is None) == any(usd is None for _, usd, _ in drawn)
+    assert total["usd"] is None or Decimal(total["usd"]) == paid
     lost = [usd for _, usd, state in drawn if state == "lost"]
     assert total["paid_and_lost"]["calls"] == len(lost)
     assert (total["paid_and_lost"]["usd"] is None) == (None in lost)
@@ -182,8 +190,8 @@ def test_what_is_not_known_is_called_unknown():
     page = costs_section(found)
     assert "unknown" in page
     assert "$0<" not in page
-    mixed = [next(attempts_of(JUDGED, "2.5")), next(attempts_of(JUDGED, None))]
-    assert "$2.50 of it" in costs_section(costs(mixed))
+    arrived = next(row for row in attempts_of(JUDGED, "2.5") if row["state"] == "ok")
+    assert "$2.50 known" in costs_section(costs([arrived, next(attempts_of(JUDGED, None))]))
 
 
 def test_an_estimate_is_optional_and_may_be_of_any_shape():

@@ -132,7 +132,7 @@ def test_the_summary_has_ratings_with_intervals_counts_tokens_and_dollars(summar
     matches = diagnostics["matches"]["factuality"]
     assert re.search(rf"factuality +{matches['matches']} +{matches['settled']} +{matches['decisive']}", text)
     assert "9 pairs dropped" in text
-    assert re.search(r"Paid: \$0\.\d+; .*: \d+ calls, \$0\.0", text)
+    assert re.search(r"Paid: \$0\.\d+ known, .*\$0\.\d+; .*: \d+ calls, .*\$0\.0", text)
     mine = [one for one in costs["by_judge_and_dimension"] if one["dimension"] == "factuality"]
     assert len(mine) == 2
     assert f"{sum(one['input_tokens'] for one in mine):,}" in text
@@ -151,7 +151,7 @@ def test_the_summary_shows_the_prompt_cache_where_it_was_touched_and_says_unknow
 
 def test_the_summary_says_what_is_still_in_flight(summary_parts):
     groups, diagnostics, costs = summary_parts
-    assert "in flight" not in shown(*summary_parts)
+    assert "still in flight" not in shown(*summary_parts)
     actual = costs["actual"] | {"in_flight": {"calls": 1200, "reserved_usd": "2.5"}}
     text = shown(groups, diagnostics, costs | {"actual": actual}, width=200)
     assert re.search(r"in flight: 1,200 calls, .*\$2\.50", text)
@@ -175,7 +175,11 @@ def test_a_finding_of_several_dimensions_is_printed_once(summary_parts):
 def test_the_summary_says_when_nothing_could_be_rated(summary_parts):
     _, diagnostics, costs = summary_parts
     quiet = costs | {"prompt_cache": {"did_nothing": False}}
-    quiet["actual"] = costs["actual"] | {"paid_and_lost": {"calls": 0, "usd": "0"}, "usd": None}
+    quiet["actual"] = costs["actual"] | {
+        "paid_and_lost": {"calls": 0, "usd": "0"},
+        "at_most_usd": None,
+        "known_usd": "0",
+    }
     text = shown([], diagnostics | {"findings": [], "dropped_pairs": 0}, quiet)
     assert "No match" in text
     assert "Paid: unknown." in text

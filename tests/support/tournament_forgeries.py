@@ -315,7 +315,7 @@ FORGERIES = {
     "a finding": edit("diagnostics.json", lambda document: document["findings"].clear()),
     "incomplete matches": edit("diagnostics.json", lambda document: document["matches"]["factuality"].update(incomplete=0)),
     "a sentence in the report": text("report.html", "<h1>Garden</h1>", "<h1>Garden</h1><p>Certified.</p>"),
-    "the dollars in the report": text("report.html", "Paid and lost: ", "Lost: "),
+    "the dollars in the report": text("report.html", "Lost in flight: ", "Lost: "),
     # the manifest
     "the judges": manifest(judges=["judge-two", "judge-one"]),
     "the quorum": manifest(quorum=1),

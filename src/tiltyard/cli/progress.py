@@ -67,7 +67,10 @@ class JudgingProgress:
     def _tell_begin(self, out: Path, resumed: bool) -> None:
         verb = "Resuming" if resumed else "Writing to"
         place = escape_controls(str(out))
-        limit = "" if self._cap is None else f", {_dollars(self._spent)} of {_dollars(self._cap)} spent"
+        bound = "at most " if resumed and self._spent else ""
+        limit = (
+            "" if self._cap is None else f", {bound}{_dollars(self._spent)} of {_dollars(self._cap)} spent"
+        )
         typer.echo(f"{verb} {place}: {self._total:,} calls to make{limit}.", err=True)
 
     def tick(self, progress: RunProgress) -> None:
@@ -87,6 +90,8 @@ class JudgingProgress:
         states = ", ".join(f"{name} {progress.states[name]:,}" for name in _SHOWN if progress.states[name])
         spent = None if progress.spent is None else self._spent + progress.spent
         money = _dollars(spent) if self._cap is None else f"{_dollars(spent)} of {_dollars(self._cap)}"
+        if spent and progress.states["lost"]:
+            money = f"at most {money}"
         return f"{states or 'none yet'}; {money}"
 
     def note(self, sentence: str) -> None:

@@ -262,7 +262,7 @@ def _dropped(diagnostics: DiagnosticsDocument) -> str:
 
 
 def costs_section(costs: CostsDocument) -> str:
-    """Estimated and actual costs by judge and dimension, including calls that were paid and lost."""
+    """Estimated and actual costs by judge and dimension, including calls whose replies were lost."""
     actual = costs["actual"]
     idle = cache_warning(costs)
     # One row per judge and dimension; prompt cache columns only if the cache was used.
@@ -275,11 +275,9 @@ def costs_section(costs: CostsDocument) -> str:
     total = _row("All", "", actual, tokens)
     lost = actual["paid_and_lost"]
     asked = f"{actual['from_cache']:,} from the cache, {actual['fresh']:,} asked in {actual['calls']:,} calls"
-    parts = [f"{actual['questions']:,} questions: {asked}, {format_dollar_text(actual['usd'])}."]
-    if actual["calls_of_unknown_price"] and actual["known_usd"] != "0":
-        parts.append(f"{format_dollar_text(actual['known_usd'])} of it is known.")
+    parts = [f"{actual['questions']:,} questions: {asked}, {paid_text(actual)}."]
     if lost["calls"]:
-        parts.append(f"Paid and lost: {lost['calls']:,} calls, {format_dollar_text(lost['usd'])}.")
+        parts.append(f"Lost in flight: {lost['calls']:,} calls, at most {format_dollar_text(lost['usd'])}.")
     return section_html(
         "costs",
         "What it cost",
@@ -288,6 +286,15 @@ def costs_section(costs: CostsDocument) -> str:
         table_html((*heads, *tokens.values(), "Dollars"), [*rows, total], words=2),
         _estimate(costs["estimate"], actual),
     )
+
+
+def paid_text(actual: ActualCosts) -> str:
+    """What is known to be paid, and what it is at most: with calls that were lost, without tokens, or still in flight."""
+    known, most = actual["known_usd"], actual["at_most_usd"]
+    if known == most or (most is None and known == "0"):
+        return format_dollar_text(most)
+    rest = "the rest unknown" if most is None else f"at most {format_dollar_text(most)}"
+    return f"{format_dollar_text(known)} known, {rest}"
 
 
 def format_dollar_text(text: str | None) -> str:

@@ -81,7 +81,7 @@ class DiagnosticsDocument(TypedDict):
 
 
 class LostCosts(TypedDict):
-    """Calls that were paid for, but whose reply was lost."""
+    """Calls that may have been paid for, but whose reply was lost."""
 
     calls: int
     usd: str | None
@@ -109,6 +109,7 @@ class ActualCosts(TypedDict):
     cache_read_tokens: int | None
     usd: str | None
     known_usd: str
+    at_most_usd: str | None
     calls_of_unknown_price: int
     paid_and_lost: LostCosts
     in_flight: InFlightCosts

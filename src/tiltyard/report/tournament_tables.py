@@ -16,7 +16,7 @@ from tiltyard.core.board import RatedGroup, Row
 from tiltyard.core.judging.question import ChatPrompt, Question
 from tiltyard.core.ratings import Finding
 from tiltyard.report.escapes import escape_controls
-from tiltyard.report.judging_sections import cache_warning, format_dollar_text
+from tiltyard.report.judging_sections import cache_warning, format_dollar_text, paid_text
 from tiltyard.report.judging_sections import format_dollar_text as usd
 from tiltyard.report.name_columns import NameTable
 from tiltyard.report.run_documents import (
@@ -326,9 +326,9 @@ def tournament_summary(
     parts += ["", Text("Matches", style="bold"), "", _matches(diagnostics), *_dropped(diagnostics)]
     actual = costs["actual"]
     lost = actual["paid_and_lost"]
-    text = f"Paid: {format_dollar_text(actual['usd'])}"
+    text = f"Paid: {paid_text(actual)}"
     if lost["calls"]:
-        text += f"; paid and lost: {lost['calls']:,} calls, {format_dollar_text(lost['usd'])}"
+        text += f"; lost in flight: {lost['calls']:,} calls, at most {format_dollar_text(lost['usd'])}"
     flying = actual["in_flight"]
     if flying["calls"]:
         text += f"; still in flight: {flying['calls']:,} calls, at most {format_dollar_text(flying['reserved_usd'])}"

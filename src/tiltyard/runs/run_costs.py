@@ -114,6 +114,8 @@ class _Sums:
     tokens: Counter[TokenCount] = field(default_factory=Counter)
     counted: int = 0
     paid: int = 0
+    #: Of these, for replies that arrived and say their tokens; the worst case of the others counts as paid.
+    known: int = 0
     unpriced: int = 0
     lost_paid: int = 0
     lost_unpriced: int = 0
@@ -144,6 +146,7 @@ class _Sums:
         else:
             paid = picodollars_of(row["usd"], f"{where}: usd")
             self.paid += paid
+            self.known += 0 if lost or (paid and row["input_tokens"] is None) else paid
             self.lost_paid += paid if lost else 0
 
     def ask(self, standing: QuestionStatus | None) -> None:
@@ -164,7 +167,10 @@ class _Sums:
             "cache_write_tokens": self.counted_tokens("cache_write_tokens"),
             "cache_read_tokens": self.counted_tokens("cache_read_tokens"),
             "usd": None if self.unpriced else dollars_text(self.paid),
-            "known_usd": dollars_text(self.paid),
+            "known_usd": dollars_text(self.known),
+            "at_most_usd": None
+            if self.unpriced or self.unreserved
+            else dollars_text(self.paid + self.reserved),
             "calls_of_unknown_price": self.unpriced,
             "paid_and_lost": {
                 "calls": self.states[QuestionState.LOST.value],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +35,7 @@ ChartTheme = Literal["light", "dark", "any"]
 Translate = Callable[[str], str]
 #: The maximum length of a label.
 _LABEL_CHARACTERS = 40
+_PRIVATE_USE = range(0xE000, 0xF900)
 #: On a phone: the width of a plot, the maximum width of a label, and the tolerance for wider fonts, in points.
 _PHONE_WIDTH_PIXELS, _PHONE_LABEL_PIXELS, _PHONE_LABEL_MARGIN_PIXELS = 190, 108, 22
 #: Also on a phone: characters per line of the title below a plot, ticks along an axis, columns of the legend,
@@ -378,8 +380,13 @@ def render_svg(spec: Spec) -> bytes:
     """Render a chart as SVG. The page describes it in text, so its parts have no accessible names."""
     import vl_convert
 
-    quiet = spec | {"config": spec.get("config", {}) | {"aria": False}}
-    return str(vl_convert.vegalite_to_svg(quiet)).encode()
+    text = json.dumps(spec | {"config": spec.get("config", {}) | {"aria": False}}, ensure_ascii=False)
+    # Vega shortens labels between the two halves of an emoji, which the renderer refuses: each is one
+    # character of private use while it draws.
+    unused = (sign for sign in map(chr, _PRIVATE_USE) if sign not in text)
+    pairs = list(zip(sorted({sign for sign in text if ord(sign) > 0xFFFF}), unused, strict=False))
+    drawn: str = vl_convert.vegalite_to_svg(text.translate({ord(sign): new for sign, new in pairs}))
+    return drawn.translate({ord(new): sign for sign, new in pairs}).encode()
 
 
 def chart_labels(names: Sequence[str]) -> list[str]:

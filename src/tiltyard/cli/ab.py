@@ -112,6 +112,8 @@ def ab(
         typer.echo(json.dumps(report.to_dict(), indent=1))
     else:
         typer.echo(escape_controls(report.numbers))
+        for cost in report.costs:
+            typer.echo(str(cost))
         typer.echo(escape_controls(report.verdict))
     raise typer.Exit(_exit_code(report))
 

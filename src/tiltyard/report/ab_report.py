@@ -11,6 +11,48 @@ from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.escapes import markdown_text
 
 
+@dataclass(frozen=True, slots=True)
+class CostRatio:
+    """What B's answers cost by A's: ``dollars``, ``output tokens`` or ``seconds``, as means over the samples of both."""
+
+    name: str
+    samples: int
+    mean_a: float
+    mean_b: float
+    #: The 95 % interval of B's mean as a share of A's; 0 and infinity where nothing can be said.
+    low: float
+    high: float
+
+    @property
+    def change(self) -> str | None:
+        """How much less or more, with the interval; ``None`` where that is not sure."""
+        if not (self.high < 1.0 or 1.0 < self.low < math.inf):
+            return None
+        ends = sorted(abs(1.0 - end) for end in (self.low, self.high))
+        size, first, last = (
+            f"{100.0 * value:.0f}" for value in (abs(1.0 - self.mean_b / self.mean_a), *ends)
+        )
+        return f"{size} % {'less' if self.high < 1.0 else 'more'} ({first}–{last} %)"
+
+    def __str__(self) -> str:
+        sign = "$" if self.name == "dollars" else ""
+        a, b = (f"{sign}{value:.3g}" for value in (self.mean_a, self.mean_b))
+        change = self.change or "no difference is sure"
+        return f"{self.name.capitalize()} of an answer: {b} against {a}, {change} ({_counted(self.samples, 'samples')})."
+
+    def to_dict(self) -> dict[str, Any]:
+        ratio = self.mean_b / self.mean_a
+        return {
+            "name": self.name,
+            "samples": self.samples,
+            "mean_a": self.mean_a,
+            "mean_b": self.mean_b,
+            "ratio": ratio,
+            "low": self.low,
+            "high": _finite(self.high),
+        }
+
+
 @dataclass(frozen=True)
 class ABReport:
     """What is said about B against A. Values are already in the unit of the comparison."""
@@ -45,17 +87,19 @@ class ABReport:
     findings: tuple[Finding, ...] = ()
     #: What was left out of the files, and what else a reader should know.
     notes: tuple[str, ...] = ()
+    #: What answers cost, where both logs say it.
+    costs: tuple[CostRatio, ...] = ()
 
     @property
     def verdict(self) -> str:
-        """The decision as one sentence."""
+        """The decision as one sentence, with what B costs if it may be chosen."""
+        size = self._size(self.margin or 0.0)
         if self.decision in {"better", "worse"}:
-            return f"{self.name_b} is {self.decision} than {self.name_a}."
+            return f"{self.name_b} is {self.decision} than {self.name_a}{self._cost()}."
         if self.decision == "same":
-            return f"{self.name_b} and {self.name_a} are the same within ±{self._size(self.margin or 0.0)}."
+            return f"{self.name_b} and {self.name_a} are the same within ±{size}{self._cost()}."
         if self.decision == "not worse":
-            size = self._size(self.margin or 0.0)
-            return f"{self.name_b} is not worse than {self.name_a} by more than {size}.{self._better()}"
+            return f"{self.name_b} is not worse than {self.name_a} by more than {size}{self._cost()}.{self._better()}"
         if self.decision == "cannot tell":
             return f"The judge cannot tell: {self.reason}."
         if self.reason is not None:
@@ -89,6 +133,10 @@ class ABReport:
         parts += [f"{count:,} only in {side}" for side, count in rest]
         verb = "was" if sum(count for _, count in counts) == 1 else "were"
         return f" {', '.join(parts)} {verb} left out."
+
+    def _cost(self) -> str:
+        change = next((one.change for one in self.costs if one.name == "dollars"), None)
+        return "" if change is None or self.decision == "worse" else f", and {self.name_b} costs {change}"
 
     def _better(self) -> str:
         """How many more would tell more than that it is not worse."""
@@ -126,6 +174,7 @@ class ABReport:
             "more_usd": self.more_usd,
             "lower_is_better": self.lower_is_better,
             "notes": list(self.notes),
+            "costs": [one.to_dict() for one in self.costs],
             **self.details,
             **(
                 {"findings": [dict(finding.to_dict()) for finding in self.findings]}
@@ -154,7 +203,7 @@ class ABReport:
             ),
         ]
         table = "\n".join(f"| {markdown_text(name)} | {markdown_text(value)} |" for name, value in rows)
-        listed = (*self.notes, *(str(finding) for finding in self.findings))
+        listed = (*map(str, self.costs), *self.notes, *(str(finding) for finding in self.findings))
         items = "".join(f"\n- {markdown_text(line)}" for line in listed)
         return f"{mark} **{markdown_text(self.verdict)}**\n\n| | |\n|---|---|\n{table}\n" + (
             f"{items}\n" if items else ""

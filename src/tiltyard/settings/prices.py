@@ -35,8 +35,8 @@ from tiltyard.settings.model_traits import ModelTraits
 from tiltyard.settings.yaml_file import YamlFile, parse_yaml, read_yaml
 
 #: One dollar.
-_PICODOLLARS_PER_USD = 10**12
-_PICODOLLAR_LIMIT = 10**15 * _PICODOLLARS_PER_USD
+PICODOLLARS_PER_USD = 10**12
+_PICODOLLAR_LIMIT = 10**15 * PICODOLLARS_PER_USD
 #: One dollar per million tokens, in picodollars per token.
 _PICODOLLARS_PER_TOKEN = 10**6
 #: What is wrong with the price of a model that is not known.
@@ -421,7 +421,7 @@ def to_picodollars(usd: Decimal | str | float) -> int:
     """Convert dollars to whole picodollars, rounded down."""
     try:
         value = Decimal(repr(usd) if isinstance(usd, float) else usd)
-        whole = (value * _PICODOLLARS_PER_USD).to_integral_value(ROUND_FLOOR) if value.is_finite() else None
+        whole = (value * PICODOLLARS_PER_USD).to_integral_value(ROUND_FLOOR) if value.is_finite() else None
     except (InvalidOperation, TypeError, ValueError):
         whole = None
     if whole is None or not 0 <= whole < _PICODOLLAR_LIMIT:
@@ -435,7 +435,7 @@ def format_dollars(sum: int | None) -> str:
         return "unknown"
     if sum == 0:
         return "$0"
-    value = abs(Decimal(sum)) / _PICODOLLARS_PER_USD
+    value = abs(Decimal(sum)) / PICODOLLARS_PER_USD
     digits = 2 if value >= Decimal("0.1") else min(1 - value.adjusted(), 12)
     shown = value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN)
     return f"{'-' if sum < 0 else ''}${shown:,f}"

@@ -23,6 +23,7 @@ from tiltyard.report.ab_report import ABReport
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS
 from tiltyard.settings.prices import PriceEntry, format_dollars, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge
+from tiltyard.tournaments.ab_costs import cost_ratios
 from tiltyard.tournaments.ab_run import JudgedComparison, StopRule, compare_judged, write_ab_inputs
 from tiltyard.tournaments.ab_scores import (
     NO_CLUSTERS,
@@ -178,6 +179,7 @@ def compare_ab(
     notes: list[str] = []
     read_a, read_b = _read(a, notes), _read(b, notes)
     notes += _sameness(a, b, read_a, read_b)
+    costs = cost_ratios(read_a, read_b, settings.cluster, settings.prices)
     first, second = _named(a, b, read_a, read_b)
     if not settings.judges:
         first, second = drop_other_prompts(first, second, notes)
@@ -193,7 +195,7 @@ def compare_ab(
             settings.cluster,
         )
         report = compare_scores(first, second, score_rule, _lower_metrics(a) | _lower_metrics(b))
-        return replace(report, notes=(*notes, *report.notes))
+        return replace(report, notes=(*notes, *report.notes), costs=costs)
     clusters = None
     if settings.cluster not in {None, NO_CLUSTERS}:
         prompts = {one.prompt_id for one in first} & {one.prompt_id for one in second}
@@ -215,7 +217,7 @@ def compare_ab(
         clusters=clusters,
     )
     found = compare_judged(inputs, watch or UnwatchedRun(), rule, look)
-    return replace(_by_judges(found), notes=tuple(notes))
+    return replace(_by_judges(found), notes=tuple(notes), costs=costs)
 
 
 def _read(side: Side, notes: list[str]) -> list[Answer]:

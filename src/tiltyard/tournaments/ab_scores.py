@@ -75,7 +75,7 @@ def compare_scores(
     left, right = (np.array([np.mean(side[prompt]) for prompt in both]) for side in (a, b))
     values = [[value for repeats in side.values() for value in repeats] for side in (a, b)]
     reach = _reach(score, rule.bounds, [*values[0], *values[1]])
-    found = _difference(right - left, reach, (*first, *second), both, rule.cluster, notes)
+    found = clustered_difference(right - left, reach, (*first, *second), both, rule.cluster, notes)
     if reach is not None and np.isfinite(found.low):
         found = replace(found, low=max(found.low, -reach), high=min(found.high, reach))
     ends = (-found.high, -found.low) if lower else (found.low, found.high)
@@ -183,7 +183,7 @@ def _nothing_varies(found: PairedDifference, reach: float | None) -> str | None:
     return None
 
 
-def _difference(
+def clustered_difference(
     values: Floats,
     reach: float | None,
     answers: Sequence[Answer],

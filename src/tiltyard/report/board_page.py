@@ -194,9 +194,9 @@ def _heads(board: Board) -> list[tuple[str, str]]:
         heads += [(f"{100 * board.level:g}% interval", "n"), ("Ranks", "n"), ("Tier", "n more")]
     if has_rd(board):
         heads.append(("RD", "n"))
-    if _has_shrunk(board):
-        heads.append(("Shrunk", "n more"))
-    return heads + [(name, "n more") for name in ("Won", "Lost", "Tied", "Both bad")]
+    heads += [(name, "n more") for name in ("Won", "Lost", "Tied")]
+    # A laptop has room for one of them beside the chart; the files have both.
+    return [*heads, ("Shrunk" if _has_shrunk(board) else "Both bad", "n more")]
 
 
 def _has_shrunk(board: Board) -> bool:
@@ -214,15 +214,12 @@ def _cells(row: Row, board: Board) -> list[str]:
         cells += [interval_text(row), rank_range(row.rank_low, row.rank_high), _number(row.tier)]
     if has_rd(board):
         cells.append(_number(row.rd, "{:.0f}"))
+    cells += map(_number, (row.wins, row.losses, row.ties))
     if _has_shrunk(board):
         half = "" if row.shrunk is None or row.shrunk_low is None else f" ±{row.shrunk - row.shrunk_low:.0f}"
-        cells.append(_number(row.shrunk, "{:.0f}") + half)
+        return [*cells, _number(row.shrunk, "{:.0f}") + half]
     rate = "" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}"
-    return [
-        *cells,
-        *map(_number, (row.wins, row.losses, row.ties)),
-        f"{row.both_bad:,} <small>{rate}</small>",
-    ]
+    return [*cells, f"{row.both_bad:,} <small>{rate}</small>"]
 
 
 def _number(value: float | None, form: str = "{:,}") -> str:

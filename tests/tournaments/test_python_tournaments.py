@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import tiltyard
@@ -123,7 +126,7 @@ def test_what_a_budget_leaves_is_said(home, billed):
             {"answers": [row("a", 1), 3], "judge": "x"},
             "answer 2 is int; expected a path, an Answer or a mapping",
         ),
-        ({"answers": [{"model": "a"}], "judge": "x"}, "answer 1"),
+        ({"answers": [{"model": "a"}], "judge": "x"}, "row 1"),
         ({"answers": "nowhere.jsonl", "judge": "x"}, "nowhere.jsonl"),
         ({"answers": [row("a", 1), row("b", 1)], "judge": {"name": "x"}}, "need the field model"),
         (
@@ -197,3 +200,25 @@ def test_a_judge_may_be_its_settings_and_its_folder_is_verified(home, billed):
 def test_a_mistyped_option_is_refused(options, said):
     with pytest.raises(BadOption, match=said):
         tiltyard.ab(scored("old", 1.0), scored("new", 1.0), **options)
+
+
+FRAMES = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "arrow": pa.Table.from_pylist,
+    "dicts": list,
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_frames_and_dicts_without_ids_are_read_as_tables(kind):
+    def side(name, wins):
+        rows = [
+            {"question": f"What is {k}?", "answer": "yes", "model": name, "score": float(k % 10 < wins)}
+            for k in range(200)
+        ]
+        return FRAMES[kind](rows)
+
+    found = tiltyard.ab(side("old", 5), side("new", 8))
+    assert (found.decision, found.compared, found.name_b) == ("better", 200, "new")
+    assert found.difference == pytest.approx(0.3)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
 from tiltyard.files.answer import UNSCORED_NOTE, Answer
@@ -32,6 +33,7 @@ from tiltyard.files.format_detection import open_input_records, open_records
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
 from tiltyard.files.json_records import JsonScanner
+from tiltyard.files.memory_records import FrameRecords, ListRecords, is_frame
 from tiltyard.files.records import Records
 from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
 from tiltyard.files.zip_members import open_zip
@@ -44,7 +46,7 @@ LOG_FORMATS = frozenset({"inspect", "lm-eval", "promptfoo", "model-answers"})
 _OWN_NAMES = frozenset({"prompt_id", "model"})
 _OWN_RESPONSES = frozenset({"response", "messages", "scores"})
 #: Containers whose columns may be models.
-_WIDE_KINDS = frozenset({"csv", "xlsx", "parquet", "arrow"})
+_WIDE_KINDS = frozenset({"csv", "xlsx", "parquet", "arrow", "frame"})
 #: Files of a folder that are answers; the first pattern that any file matches counts.
 _FOLDER_PATTERNS = ("*.eval", "samples_*.jsonl", "*.parquet", "*.jsonl")
 _FIRST_LINE_CHARACTERS = 1 << 20
@@ -115,6 +117,13 @@ def open_answers(path: str | os.PathLike[str], *, model: str | None = None) -> A
         is_folder = text != "-" and folder.is_dir()
     name, reader = _detected_folder(folder) if is_folder else _detected(open_input(path))
     return AnswerSource(text, name, model, reader)
+
+
+def answers_in_memory(data: Any, name: str) -> AnswerSource:
+    """A frame, or mappings, read as a table with the same columns in a file; ``name`` is the model's unless they say it."""
+    records = FrameRecords.opened(data, name) if is_frame(data) else ListRecords.opened(data, name)
+    found, reader = _detected_records(records)
+    return AnswerSource(name, found, None, reader)
 
 
 def read_answers(path: str | os.PathLike[str], *, model: str | None = None) -> Iterator[Answer]:

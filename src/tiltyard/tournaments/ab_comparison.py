@@ -41,7 +41,7 @@ from tiltyard.tournaments.python_tournament import (
     off_the_loop,
     several,
 )
-from tiltyard.tournaments.quick_inputs import answer_of
+from tiltyard.tournaments.quick_inputs import read_values
 from tiltyard.tournaments.tournament_run import RunObserver
 
 #: Tools whose ids name the data of a sample, so that its prompt may have been edited.
@@ -52,8 +52,8 @@ _SHOWN_CHARACTERS = 60
 Goal = Literal["decide", "not-worse"]
 #: How many scores or columns a message lists.
 _LISTED_COUNT = 12
-#: A file in any known format, or answers, as values or as mappings with their fields.
-Side = str | os.PathLike[str] | Iterable[Answer | Mapping[str, Any]]
+#: A file in any known format, or answers, as values, as mappings with their fields, or as a frame.
+Side = str | os.PathLike[str] | Iterable[Answer | Mapping[str, Any]] | Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def ab(
 ) -> ABReport:
     """Is B better than A? By the scores that both carry, or by a judge that is asked until it is decided.
 
-    ``a`` and ``b`` are files of answers or logs in any known format, or answers. The result has ``decision`` (``better``,
+    ``a`` and ``b`` are files of answers or logs in any known format, answers, mappings, or frames. The result has ``decision`` (``better``,
     ``not worse``, ``same``, ``worse`` or ``undecided``, said of B; ``cannot tell`` of the judge), the difference with its
     interval, and ``verdict``, a sentence.
     """
@@ -232,8 +232,8 @@ def _read(side: Side, notes: list[str]) -> list[Answer]:
             for reason, count in source.notes
         ]
     else:
-        values = [answer_of(one, number) for number, one in enumerate(side, start=1)]
-        name, found = "these answers", list(drop_replaced_answers(values))
+        name = "these answers"
+        found = read_values(side, name)
     models = sorted({answer.model for answer in found})
     if len(models) > 1:
         raise BadOption(

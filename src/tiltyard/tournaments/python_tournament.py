@@ -143,7 +143,7 @@ def tournament(
 ) -> TournamentResult:
     """Run a tournament: of a configuration, or of answers and a judge.
 
-    ``answers`` are files in any known format, answers, or mappings with their fields. The configuration of
+    ``answers`` are files in any known format, answers, mappings with their fields, or frames. The configuration of
     such a tournament is written to ``runs/quick-…/tournament.yaml``. Calling again resumes an interrupted run.
     """
     return off_the_loop(partial(_run, config, answers, judge, options))

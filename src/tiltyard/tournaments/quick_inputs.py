@@ -12,8 +12,9 @@ from typing import Any
 
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import Answer
-from tiltyard.files.answers import drop_replaced_answers, open_answers, write_answers
+from tiltyard.files.answers import answers_in_memory, drop_replaced_answers, open_answers, write_answers
 from tiltyard.files.battle_writer import write_rows
+from tiltyard.files.memory_records import is_frame
 from tiltyard.foundation.local_files import refuse_unwritable
 from tiltyard.settings.prices import PriceEntry
 from tiltyard.settings.ready_tournaments import QuickJudge, quick_document, quick_yaml
@@ -21,7 +22,8 @@ from tiltyard.settings.tournament_config import load_config
 
 #: A file of answers in any known format, an answer, or the fields of one; or several of them.
 AnswerInput = str | os.PathLike[str] | Answer | Mapping[str, Any]
-AnswerInputs = AnswerInput | Iterable[AnswerInput]
+#: A frame has a row for each answer, under the names of columns that files may have.
+AnswerInputs = AnswerInput | Iterable[AnswerInput] | Any
 CONFIG_NAME = "tournament.yaml"
 _BANK_NAME = "prompts.jsonl"
 #: Prompts of the mode ``pilot`` in a configuration that is written for answers.
@@ -87,18 +89,29 @@ def quick_run_inputs(
 
 def read_sources(sources: AnswerInputs) -> list[Answer]:
     """The answers of files in any known format, and those that are given as values, that judges can compare."""
-    given = [sources] if isinstance(sources, str | os.PathLike | Answer | Mapping) else sources
-    values: list[Answer] = []
+    single = isinstance(sources, str | os.PathLike | Answer | Mapping) or is_frame(sources)
+    given: Any = [sources] if single else sources
+    values: list[Answer | Mapping[str, Any]] = []
     found: list[Answer] = []
-    for number, source in enumerate(given, start=1):
+    for source in given:
         if isinstance(source, str | os.PathLike):
             found += drop_replaced_answers(open_answers(source).answers())
+        elif is_frame(source):
+            found += read_values(source, "the frame")
         else:
-            values.append(answer_of(source, number))
-    return [one for one in (*found, *drop_replaced_answers(values)) if one.comparable]
+            values.append(source)
+    return [one for one in (*found, *read_values(values, "these answers")) if one.comparable]
 
 
-def answer_of(value: Answer | Mapping[str, Any], number: int) -> Answer:
+def read_values(values: Any, name: str) -> list[Answer]:
+    """Answers, or mappings with their fields; a frame, or mappings without ``prompt_id``, as the rows of a table are read."""
+    rows = values if is_frame(values) else list(values)
+    if is_frame(rows) or (rows and all(isinstance(one, Mapping) and "prompt_id" not in one for one in rows)):
+        return list(drop_replaced_answers(answers_in_memory(rows, name).answers()))
+    return list(drop_replaced_answers(_answer_of(one, number) for number, one in enumerate(rows, start=1)))
+
+
+def _answer_of(value: Answer | Mapping[str, Any], number: int) -> Answer:
     """An answer that is given as a value, or as a mapping with its fields."""
     if isinstance(value, Answer):
         return value

@@ -40,7 +40,7 @@ WRONG = {
     "rate label.csv": "label.csv, line 2: label tie contradicts winner model_a",
     "rate weight.csv": "weight.csv, line 2: weight is -1; expected",
     "rate pref.csv": "pref.csv, line 2: pref 0.1 ",
-    "rate time.csv": "time.csv, line 2: time is 'noon'; expected ISO 8601",
+    "rate time.csv --cluster day": "time.csv, line 2: time is 'noon'; expected ISO 8601",
     "rate short.csv": "short.csv, line 2: 2 fields where the header has 3",
     "rate twice.csv": "duplicate column 'model_a'",
     "rate unknown.csv": "no known format has these columns: left, right, who; name them with --columns",

@@ -48,6 +48,32 @@ def test_three_files_and_a_judge_make_a_tournament_that_is_resumed_and_verified(
     assert list((tmp_path / "runs").iterdir()) == [folder]
 
 
+def test_judges_of_a_file_and_settings_of_the_command_are_those_of_the_run(tmp_path, billed):
+    answers(tmp_path, "a", "")
+    answers(tmp_path, "b", " fine")
+    judge = {"model": "likes-fine", "base_url": billed.server.openai, "max_tokens": 700, "family": "fine"}
+    (tmp_path / "judge.yaml").write_text(yaml.safe_dump({"judges": [judge]}))
+    options = (
+        "--judge-config",
+        "judge.yaml",
+        "--form",
+        "text",
+        "--concurrency",
+        "2",
+        "--price",
+        "likes-fine=3,15",
+    )
+    arranged = Arranged(tmp_path)
+    assert arranged.call("ab", "a.jsonl", "b.jsonl", *options).code == 5
+    (config,) = (tmp_path / "runs").glob("*/tournament.yaml")
+    written = yaml.safe_load(config.read_text())["modes"]["ab"]["judges"]
+    assert written == [judge | {"provider": "openai", "form": "text", "concurrency": 2}]
+    (tmp_path / "judge.yaml").write_text("judges:\n- model: x\n  max_token: 5\n")
+    refused = arranged.call("ab", "a.jsonl", "b.jsonl", *options)
+    assert (refused.code, "judge.yaml, line 3" in refused.err) == (2, True), refused.err
+    assert arranged.call("ab", "a.jsonl", "b.jsonl", "--form", "text").code == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

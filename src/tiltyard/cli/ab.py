@@ -14,9 +14,13 @@ from tiltyard.cli.options import (
     UNDECIDED_EXIT_CODE,
     WORSE_EXIT_CODE,
     JudgeAddress,
+    JudgeConcurrency,
+    JudgeConfig,
+    JudgeForm,
     JudgeKey,
     JudgeProvider,
     Judges,
+    JudgeTokens,
     PriceOption,
     Rubrics,
     named_judges,
@@ -61,6 +65,10 @@ def ab(
     provider: JudgeProvider = None,
     base_url: JudgeAddress = None,
     api_key_env: JudgeKey = None,
+    judge_config: JudgeConfig = None,
+    max_tokens: JudgeTokens = None,
+    form: JudgeForm = None,
+    concurrency: JudgeConcurrency = None,
     budget_usd: Annotated[float | None, typer.Option(min=0, help="Spending limit, in dollars.")] = None,
     price: PriceOption = None,
     max_prompts: Annotated[int | None, typer.Option(min=1, help="Judge at most this many prompts.")] = None,
@@ -82,10 +90,9 @@ def ab(
     from tiltyard.cli.progress import QuietProgress
     from tiltyard.tournaments.ab_comparison import ABSettings, compare_ab
 
-    if not judge and (provider or base_url or api_key_env):
-        raise BadOption("--provider, --base-url and --api-key-env need --judge MODEL")
+    stated = {"max_tokens": max_tokens, "form": form, "concurrency": concurrency}
     settings = ABSettings(
-        judges=named_judges(judge, provider, base_url, api_key_env),
+        judges=named_judges(judge, provider, base_url, api_key_env, judge_config, stated),
         rubrics=rubric or [],
         score=score,
         margin=margin,

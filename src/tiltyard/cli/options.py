@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.models import OptionInfo
@@ -85,6 +87,24 @@ JudgeAddress = Annotated[
 ]
 JudgeKey = Annotated[
     str | None, typer.Option("--api-key-env", help="The environment variable that holds the judge's key.")
+]
+JudgeConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--judge-config",
+        metavar="FILE",
+        help="A YAML file with judges, as those of a mode in a configuration.",
+    ),
+]
+JudgeTokens = Annotated[
+    int | None, typer.Option("--max-tokens", min=1, help="The limit of a judge's reply, in tokens.")
+]
+JudgeForm = Annotated[
+    Literal["auto", "schema", "tool", "text"] | None,
+    typer.Option("--form", help="How a verdict is asked for; default: the strictest form that works."),
+]
+JudgeConcurrency = Annotated[
+    int | None, typer.Option("--concurrency", min=1, help="The most calls to a judge at a time.")
 ]
 Format = Annotated[str | None, typer.Option(help="Format of the files; default: detect it.")]
 
@@ -164,12 +184,25 @@ def comma_list(text: str | None) -> list[str]:
 
 
 def named_judges(
-    models: list[str] | None, provider: str | None, base_url: str | None, api_key_env: str | None
+    models: list[str] | None,
+    provider: str | None,
+    base_url: str | None,
+    api_key_env: str | None,
+    file: Path | None = None,
+    stated: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[QuickJudge]:
-    """The judges that options name; an address that an environment variable names is told."""
-    from tiltyard.settings.ready_tournaments import QuickJudge
+    """The judges that options or a file name, with settings that options state for all of them.
 
+    An address that an environment variable names is told.
+    """
+    from tiltyard.settings.ready_tournaments import QuickJudge, judges_in_file
+
+    given = {name: value for name, value in stated.items() if value is not None}
+    listed = () if file is None else judges_in_file(file)
     judges = [QuickJudge(model, provider, base_url, api_key_env) for model in models or ()]
+    judges = [replace(judge, options={**judge.options, **given}) for judge in (*judges, *listed)]
+    if not judges and (given or provider or base_url or api_key_env):
+        raise BadOption("a judge's address, key or settings need --judge MODEL or --judge-config FILE")
     for line in filter(None, (judge.told() for judge in judges)):
         typer.echo(escape_controls(line), err=True)
     return judges

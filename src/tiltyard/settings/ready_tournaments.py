@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from tiltyard.core.judging.question import QuestionTexts, Rubric, question_nonce
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.errors import BadOption
 from tiltyard.foundation.option_names import option_name
+from tiltyard.settings.config_section import ConfigSection, Many, validate_section
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.model_endpoints import PROVIDERS
 from tiltyard.settings.prices import PriceEntry, open_prices
 from tiltyard.settings.tournament_config import SHIPPED, shipped_rubric
-from tiltyard.settings.yaml_file import parse_yaml, write_yaml
+from tiltyard.settings.tournament_sections import Judges
+from tiltyard.settings.yaml_file import parse_yaml, read_yaml, write_yaml
 
 #: The rubric where none is named.
 _DEFAULT_RUBRIC = "preference"
@@ -84,6 +86,20 @@ class QuickJudge:
             key = PROVIDERS[provider].key_variable
         stated = {"model": self.model, "provider": provider, "base_url": address, "api_key_env": key}
         return {name: value for name, value in stated.items() if value is not None} | dict(self.options)
+
+
+class _JudgeFile(ConfigSection):
+    judges: Annotated[Judges, Many]
+
+
+def judges_in_file(path: Path) -> list[QuickJudge]:
+    """The judges of a YAML file with ``judges``, as a mode of a configuration has them."""
+    found = []
+    for judge in validate_section(_JudgeFile, read_yaml(path), {}).judges:
+        stated = judge.model_dump(mode="json", exclude_unset=True)
+        place = {name: stated.pop(name, None) for name in ("provider", "base_url", "api_key_env")}
+        found.append(QuickJudge(stated.pop("model"), **place, options=stated))
+    return found
 
 
 def _variables() -> Mapping[str, str]:

@@ -223,7 +223,7 @@ class TestCompare:
         ran = run("compare", "argent-70b", "heron-1b", file, "--by", "language", "--json")
         groups = json.loads(ran.out)["groups"]
         board = tiltyard.rate(file, by="language")
-        assert groups["en"]["difference"] == board.by["en"].compare("argent-70b", "heron-1b").difference
+        assert groups["en"]["difference"] == board.groups["en"].compare("argent-70b", "heron-1b").difference
 
     def test_a_group_without_one_of_the_models_says_so(self, tmp_path):
         rows = battles("a>b*9 b>a*9 a>c*3 c>a*3", language=["en"] * 18 + ["de"] * 6)

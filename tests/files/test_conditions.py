@@ -388,7 +388,7 @@ class TestRating:
         assert board.n_battles == 12
         assert board.left_out == ("the list: 12 left out: the condition is not met: turn >= 2",)
         assert json.loads(board.to_json())["where"] == "turn >= 2"
-        assert tiltyard.rate(rows, where="turn >= 2", by="language").by["en"].n_battles == 4
+        assert tiltyard.rate(rows, where="turn >= 2", by="language").groups["en"].n_battles == 4
 
     def test_errors_speak_python(self, rows):
         with pytest.raises(BadOption, match="lang"):

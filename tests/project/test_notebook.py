@@ -41,13 +41,13 @@ def test_a_board_is_a_table_in_a_notebook(ran):
     assert shown["text/plain"] == "<RatedBoard bradley-terry, 3,000 battles, 8 models, highest 'argent-70b'>"
     assert "<table" in shown["text/html"]
     assert "21 of 28 pairs of models" in shown["text/html"]
-    assert "text/html" in data(ran['board.by["code"]'])
+    assert "text/html" in data(ran['board.groups["code"]'])
 
 
 @pytest.mark.slow
 def test_a_comparison_is_a_sentence(ran):
     shown = data(ran['board.compare("argent-70b", "brioche-large")'])
-    assert shown["text/plain"].startswith("These battles do not settle it: argent-70b is 17 points ahead")
+    assert shown["text/plain"].startswith("The order of argent-70b and brioche-large is not settled")
 
 
 @pytest.mark.slow

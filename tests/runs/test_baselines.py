@@ -121,7 +121,7 @@ def test_each_category_of_arena_hard_has_its_baseline(tmp_path):
     assert board.baseline is None
     (finding,) = (finding for finding in board.findings if finding.name == "several-baselines")
     assert "base, other" in finding.text
-    assert {name: group.baseline.baseline for name, group in board.by.items()} == {
+    assert {name: group.baseline.baseline for name, group in board.groups.items()} == {
         "creative": "other", "hard": "base",
     }  # fmt: skip
     named = tiltyard.rate(path, baseline="other")
@@ -167,13 +167,13 @@ def test_an_unknown_baseline():
 def test_groups_without_the_baseline_say_so():
     rows = [row | {"category": "x" if row["model_a"] == "gpt-4" else "y"} for row in ROWS]
     board = tiltyard.rate(rows, baseline="gpt-4", by="category")
-    assert board.by["x"].baseline.rows[0].battles == 24
-    assert {row.win_rate for row in board.by["y"].baseline.rows} == {None}
-    columns = board.to_columns()
-    rates = {name: set() for name in board.by}
+    assert board.groups["x"].baseline.rows[0].battles == 24
+    assert {row.win_rate for row in board.groups["y"].baseline.rows} == {None}
+    columns = board.groups.to_columns()
+    rates = {name: set() for name in board.groups}
     for name, rate in zip(columns["by"], columns["win_rate"], strict=True):
         rates[name].add(rate)
-    assert rates["x"] == {None, *(row.win_rate for row in board.by["x"].baseline.rows)}
+    assert rates["x"] == {None, *(row.win_rate for row in board.groups["x"].baseline.rows)}
     assert rates["y"] == {None}
 
 

@@ -108,8 +108,8 @@ def test_the_command_takes_a_column(file, tmp_path):
 def test_groups_are_tested_one_by_one(battles):
     half = [{**row, "language": "en" if k % 2 else "de"} for k, row in enumerate(battles)]
     board = tiltyard.rate(half, by="language", cluster="repository")
-    assert {one.rated.board.n_clusters for one in (board, *board.by.values())} == {6}
-    assert all(found(one) == ["day"] for one in tiltyard.rate(half, by="language").by.values())
+    assert {one.rated.board.n_clusters for one in (board, *board.groups.values())} == {6}
+    assert all(found(one) == ["day"] for one in tiltyard.rate(half, by="language").groups.values())
 
 
 @pytest.mark.parametrize(

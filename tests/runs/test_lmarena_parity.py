@@ -100,6 +100,6 @@ def test_overlapping_groups_are_verified(tmp_path):
     assert ran.code == 0, ran.err
     checked = run("verify", tmp_path / "run")
     assert checked.code == 0, checked.out
-    assert tiltyard.rate(path, preset="lmarena", by="category").by["code"].rows == (
+    assert tiltyard.rate(path, preset="lmarena", by="category").groups["code"].rows == (
         rate_files([open_battles(path)], rate_settings({"preset": "lmarena", "by": "category"}))[1].board.rows
     )

@@ -74,7 +74,8 @@ def test_numbers_are_those_of_the_command(tmp_path, options):
     result = run("rate", path, "--out", out, *words)
     assert result.code == 0, result.err
     theirs = json.loads((out / "elo_ratings.json").read_text())
-    ours = json.loads(tiltyard.rate(pd.DataFrame(ROWS), **options).to_json())
+    board = tiltyard.rate(pd.DataFrame(ROWS), **options)
+    ours = json.loads((board.groups or board).to_json())
     for document in [theirs, *theirs.get("groups", {}).values()]:
         for entry in document.get("ratings", ()):
             for extra in ("source", "bootstrap_low", "bootstrap_high"):
@@ -87,15 +88,15 @@ def test_numbers_are_those_of_the_command(tmp_path, options):
 
 def test_groups_are_boards_of_their_own():
     board = tiltyard.rate(ROWS, by="category")
-    assert sorted(board.by) == ["advice", "code", "maths", "writing"]
-    assert sum(group.n_battles for group in board.by.values()) == board.n_battles == len(ROWS)
+    assert sorted(board.groups) == ["advice", "code", "maths", "writing"]
+    assert sum(group.n_battles for group in board.groups.values()) == board.n_battles == len(ROWS)
     of_code = tiltyard.rate([row for row in ROWS if row["category"] == "code"])
     alone = of_code.to_columns()
-    grouped = board.by["code"].to_columns()
+    grouped = board.groups["code"].to_columns()
     assert {name: grouped.pop(name) for name in SHRUNK}.keys().isdisjoint(alone)
     assert grouped == alone
-    assert json.loads(board.to_json())["groups"].keys() == board.by.keys()
-    assert "ratings" in json.loads(board.by["code"].to_json())
+    assert json.loads(board.groups.to_json())["groups"].keys() == board.groups.keys()
+    assert "ratings" in json.loads(board.groups["code"].to_json())
 
 
 @pytest.mark.slow(but="options1")
@@ -104,7 +105,8 @@ def test_exports_are_those_of_the_command(options, tmp_path):
     path = written(tmp_path / "battles.jsonl")
     names = options.get("by", [])
     words = [word for name in ([names] if isinstance(names, str) else names) for word in ("--by", name)]
-    board = tiltyard.rate(path, **options)
+    rated = tiltyard.rate(path, **options)
+    board = rated.groups or rated
     assert board.to_csv() == run("rate", path, *words, "--csv").out
     assert board.to_markdown() == run("rate", path, *words, "--markdown").out
     assert board.to_latex() == run("rate", path, *words, "--latex").out
@@ -112,19 +114,37 @@ def test_exports_are_those_of_the_command(options, tmp_path):
     printed = run("rate", path, *words).out
     titles = [line.split(" models")[0] for line in printed.splitlines() if " battles · " in line]
     assert [line.split(" models")[0] for line in str(board).splitlines() if " battles · " in line] == titles
-    assert len(titles) == max(1, len(board.by))
+    assert len(titles) == max(1, len(rated.groups))
+
+
+def test_a_board_is_all_battles_whatever_its_groups():
+    board, plain = tiltyard.rate(ROWS, by="category"), tiltyard.rate(ROWS)
+    assert board.to_columns() == plain.to_columns()
+    assert board.to_json() == plain.to_json()
+    assert board.methods() == plain.methods()
+    assert len(board) == len(board.to_pandas()) == len(set(board.to_columns()["model"]))
+    assert [row.model for row in board] == board.to_columns()["model"]
+    assert board[board.rows[2].model] == board.rows[2]
+    with pytest.raises(KeyError, match="nobody"):
+        board["nobody"]
+    with pytest.raises(KeyError, match="verse"):
+        board.groups["verse"]
+    with pytest.raises(BadOption, match="by="):
+        plain.groups.to_pandas()
+    # Printed, all battles come first.
+    assert str(board).startswith(str(plain).split(" battles")[0])
 
 
 def test_frames_and_lists_name_the_groups():
     board = tiltyard.rate(ROWS, by="category")
-    columns = board.to_columns()
+    columns = board.groups.to_columns()
     assert list(columns)[:3] == ["by", "rank", "model"]
-    assert list(dict.fromkeys(columns["by"])) == list(board.by)
+    assert list(dict.fromkeys(columns["by"])) == list(board.groups)
     code = [rating for name, rating in zip(columns["by"], columns["rating"], strict=True) if name == "code"]
-    assert code == [row.rating for row in board.by["code"].rows]
-    assert board.to_pandas().to_csv(index=False) == board.to_csv()
-    assert board.to_polars()["by"].to_list() == columns["by"]
-    assert "by" not in board.by["code"].to_columns()
+    assert code == [row.rating for row in board.groups["code"].rows]
+    assert board.groups.to_pandas().to_csv(index=False) == board.groups.to_csv()
+    assert board.groups.to_polars()["by"].to_list() == columns["by"]
+    assert "by" not in board.groups["code"].to_columns()
 
 
 @pytest.mark.parametrize("missing", [float("nan"), pd.NA, pd.NaT])

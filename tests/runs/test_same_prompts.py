@@ -87,7 +87,7 @@ def test_files_groups_and_run_folders_join_the_same(tmp_path):
     assert ran["interval"]["n_clusters"] == 40
     assert verify_run(tmp_path / "run").exact
     by_language = tiltyard.rate(file, by="language")
-    assert [joined(one) for one in (by_language, *by_language.by.values())] == [[80]] * 3
+    assert [joined(one) for one in (by_language, *by_language.groups.values())] == [[80]] * 3
 
 
 def test_votes_on_joined_prompts_are_no_repeats():

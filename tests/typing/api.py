@@ -111,7 +111,7 @@ tiltyard.tournament("tournament.yaml", mode="headline", sample_pairs=100)
 tiltyard.tournament("tournament.yaml", budget="2")  # type: ignore[call-arg]
 rated_board = tiltyard.rate([{"model_a": "x", "model_b": "y", "winner": "tie"}], by="category", level=0.9)
 assert_type(rated_board, RatedBoard)
-assert_type(rated_board.by["code"].rows, tuple[Row, ...])
+assert_type(rated_board.groups["code"].rows, tuple[Row, ...])
 assert_type(rated_board.findings, tuple[Finding, ...])
 assert_type(rated_board.to_json(), str)
 assert_type(rated_board.compare("x", "y").sentence, str)

@@ -87,7 +87,7 @@ def test_what_a_terminal_says_of_a_file(board, tmp_path):
     assert not CLAIMS.search(ran.out)
     parts = ran.out.split("\n\n")
     said = [part for part in parts if re.match("The order of|No order is settled|These voters|Nothing", part)]
-    heads = tiltyard.rate(file, by="category").by if board == "categories" else [""]
+    heads = tiltyard.rate(file, by="category").groups if board == "categories" else [""]
     say(board, " ".join(f"{name}: {one}" if name else one for name, one in zip(heads, said, strict=True)))
     print(", ".join(re.findall(r"^([a-z-]+): ", ran.out, re.MULTILINE)))
 

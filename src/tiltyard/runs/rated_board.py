@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from tiltyard.core.battles import Table
@@ -47,19 +47,117 @@ class RateDataOptions(RateOptions, total=False):
     skip_invalid: bool
 
 
+class _Exports:
+    """Tables of boards in several forms."""
+
+    @property
+    def _exported(self) -> list[RatedGroup]:
+        raise NotImplementedError
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Plain lists by column, best model first; of groups with their names in the column ``by``."""
+        return boards_columns(self._exported)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A DataFrame of pandas, with the columns of `to_columns`."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtra("", "to_pandas()", package="pandas") from None
+        return pd.DataFrame(self.to_columns())
+
+    def to_polars(self) -> pl.DataFrame:
+        """A DataFrame of polars, with the columns of `to_columns`."""
+        try:
+            import polars as pl
+        except ImportError:
+            raise MissingExtra("", "to_polars()", package="polars") from None
+        return pl.DataFrame(self.to_columns())
+
+    def to_markdown(self) -> str:
+        """A table in Markdown; of groups one for each."""
+        return boards_markdown(self._exported)
+
+    def to_latex(self) -> str:
+        """A ``tabular`` in LaTeX, with the rules of booktabs; of groups one for each."""
+        return boards_latex(self._exported)
+
+    def to_csv(self) -> str:
+        """All rows as CSV, unrounded; of groups with their names in the column ``by``."""
+        return boards_csv(self._exported)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
-class RatedBoard:
-    """Ranked models with everything that made them. In a notebook it is a table; printed, a text."""
+class BoardGroups(_Exports, Mapping[str, "RatedBoard"]):
+    """The boards of groups by name, each from its own battles. Exports hold the rows of all, as those of the command."""
+
+    boards: Mapping[str, RatedBoard]
+    settings: RateSettings
+
+    def __getitem__(self, name: str) -> RatedBoard:
+        if name not in self.boards:
+            raise KeyError(f"no group is called {name!r}; there are {', '.join(self.boards) or 'none'}")
+        return self.boards[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.boards)
+
+    def __len__(self) -> int:
+        return len(self.boards)
+
+    def __repr__(self) -> str:
+        return f"<BoardGroups by {' and '.join(self.settings.groupings)}: {', '.join(self.boards)}>"
+
+    def __str__(self) -> str:
+        return "\n\n".join(rated_text(rated) for rated in self._exported)
+
+    def _repr_html_(self) -> str:
+        return groups_fragment(self._exported)
+
+    @property
+    def _exported(self) -> list[RatedGroup]:
+        if not self.boards:
+            raise BadOption("there are no groups; rate(…, by=…) makes them")
+        return [board.rated for board in self.boards.values()]
+
+    def to_json(self) -> str:
+        """The document that `tiltyard rate --by … --out` writes as `elo_ratings.json`."""
+        return ratings_json(self._exported, self.settings)
+
+    def methods(self) -> str:
+        """How these ratings were made, as a paragraph for the methods section of a paper."""
+        return _methods(self._exported, self.settings, " and ".join(self.settings.groupings))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RatedBoard(_Exports):
+    """Ranked models with everything that made them. In a notebook it is a table; printed, a text.
+
+    Its length is the number of models; iteration gives their rows, best first; ``board["model"]`` is one of them. With
+    ``by`` everything is about all battles together, and ``groups`` has a board for each group.
+    """
 
     #: The table of battles, the ratings, the ranks and the checks.
     rated: RatedGroup
     settings: RateSettings
     #: The boards of the groups, where ``by`` was given.
-    by: Mapping[str, RatedBoard] = field(default_factory=dict)
+    groups: BoardGroups
     #: What was left out of the input, in sentences.
     left_out: tuple[str, ...] = ()
     #: The addresses of the files that were fetched; those of a dataset with its commit.
     fetched: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __getitem__(self, model: str) -> Row:
+        found = next((row for row in self.rows if row.model == model), None)
+        if found is None:
+            raise KeyError(f"no model is called {model!r}")
+        return found
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -103,57 +201,15 @@ class RatedBoard:
 
     @property
     def _exported(self) -> list[RatedGroup]:
-        """What exports hold, as those of the command: the groups, or without groups one board, which needs no name."""
-        return [board.rated for board in self.by.values()] or [replace(self.rated, name=None)]
-
-    def to_columns(self) -> dict[str, list[Any]]:
-        """Plain lists by column, best model first; with ``by`` the rows of all groups, named in the column ``by``."""
-        return boards_columns(self._exported)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A DataFrame of pandas, with the columns of `to_columns`."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtra("", "to_pandas()", package="pandas") from None
-        return pd.DataFrame(self.to_columns())
-
-    def to_polars(self) -> pl.DataFrame:
-        """A DataFrame of polars, with the columns of `to_columns`."""
-        try:
-            import polars as pl
-        except ImportError:
-            raise MissingExtra("", "to_polars()", package="polars") from None
-        return pl.DataFrame(self.to_columns())
-
-    def to_markdown(self) -> str:
-        """A table in Markdown; with ``by`` one for each group."""
-        return boards_markdown(self._exported)
-
-    def to_latex(self) -> str:
-        """A ``tabular`` in LaTeX, with the rules of booktabs; with ``by`` one for each group."""
-        return boards_latex(self._exported)
-
-    def to_csv(self) -> str:
-        """All rows as CSV, unrounded; with ``by`` those of all groups."""
-        return boards_csv(self._exported)
+        return [replace(self.rated, name=None)]
 
     def to_json(self) -> str:
         """The document that `tiltyard rate --out` writes as `elo_ratings.json`: method, parameters, rows, findings."""
-        settings = self.settings if self.by else replace(self.settings, by=None)
-        return ratings_json(self._exported, settings)
+        return ratings_json(self._exported, replace(self.settings, by=None))
 
     def methods(self) -> str:
         """How these ratings were made, as a paragraph for the methods section of a paper."""
-        groups = [board.rated for board in self.by.values()] or [self.rated]
-        settings = self.settings
-        facts = RunFacts(
-            by=" and ".join(settings.groupings) or None if self.by else None,
-            overlapping=settings.overlapping,
-            style=settings.style,
-            where=settings.where,
-        )
-        return methods_text(groups, facts)
+        return _methods([self.rated], self.settings, None)
 
     def plot(self) -> Any:
         """Ratings with their intervals, as a chart of Altair. Needs the extra ``plots``."""
@@ -165,19 +221,26 @@ class RatedBoard:
     def __repr__(self) -> str:
         name = "" if self.rated.name is None else f"{self.rated.name!r}, "
         first = next((f", highest {row.model!r}" for row in self.rows if row.rank == 1), "")
-        groups = f", by {' and '.join(self.settings.groupings)}: {len(self.by)} groups" if self.by else ""
+        groups = (
+            f", by {' and '.join(self.settings.groupings)}: {len(self.groups)} groups" if self.groups else ""
+        )
         return (
             f"<RatedBoard {name}{self.settings.method.name}, {self.n_battles:,} battles, "
             f"{len(self.rows)} models{first}{groups}>"
         )
 
     def __str__(self) -> str:
-        shown = [board.rated for board in self.by.values()] or [self.rated]
-        return "\n\n".join([*(rated_text(rated) for rated in shown), *self.left_out])
+        groups = [str(self.groups)] if self.groups else []
+        return "\n\n".join([rated_text(self.rated), *groups, *self.left_out])
 
     def _repr_html_(self) -> str:
-        groups = groups_fragment([board.rated for board in self.by.values()])
+        groups = self.groups._repr_html_() if self.groups else ""
         return board_fragment(self.rated, self.left_out) + groups
+
+
+def _methods(groups: list[RatedGroup], settings: RateSettings, by: str | None) -> str:
+    facts = RunFacts(by=by, overlapping=settings.overlapping, style=settings.style, where=settings.where)
+    return methods_text(groups, facts)
 
 
 def rate(data: BattleData, **options: Unpack[RateDataOptions]) -> RatedBoard:
@@ -185,8 +248,8 @@ def rate(data: BattleData, **options: Unpack[RateDataOptions]) -> RatedBoard:
 
     ``data`` is a frame of pandas, polars, DuckDB or Arrow (any object with ``__arrow_c_stream__``), a list of rows,
     a mapping of columns, a path, a pattern of paths, an address (``hf://`` or ``https://``), or a list of paths. The options have the names of the command
-    line, ``columns`` and ``outcomes`` are mappings. With ``by`` all battles are rated together, and each group separately in
-    ``.by``.
+    line, ``columns`` and ``outcomes`` are mappings. With ``by`` all battles are rated together, and each group separately
+    in ``.groups``.
     """
     reading = ReadOptions(
         options.pop("format", None),
@@ -199,12 +262,13 @@ def rate(data: BattleData, **options: Unpack[RateDataOptions]) -> RatedBoard:
     sources = chosen_battles(open_data(data, reading), settings)
     settings = choose_baseline(settings, sources)
     rated, groups = rate_whole_and_groups(sources, settings)
-    by = {group.name or "": RatedBoard(group, settings) for group in groups}
+    none = BoardGroups({}, settings)
+    boards = {group.name or "": RatedBoard(group, settings, none) for group in groups}
     fetched = tuple(file.name for source in sources for file in source.fetched)
     return RatedBoard(
         rated,
         settings,
-        by,
+        BoardGroups(boards, settings),
         tuple(f"{source.path}: {n} left out: {reason}" for source in sources for reason, n in source.notes),
         fetched,
     )

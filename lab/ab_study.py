@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from lab.study_pages import write_page
 from tiltyard._version import __version__
@@ -22,7 +26,10 @@ from tiltyard.core.ratings.paired_difference import (
     decide,
     paired_difference,
 )
-from tiltyard.runs.ab_lead import PLANNED_PROMPTS, points
+from tiltyard.files.answer import Answer
+from tiltyard.report.ab_report import ABReport
+from tiltyard.runs.ab_lead import PLANNED_PROMPTS, ab_level, points
+from tiltyard.tournaments.ab_comparison import ab
 from tiltyard.tournaments.ab_run import look_sizes
 
 Floats = npt.NDArray[np.float64]
@@ -50,10 +57,10 @@ def judged_leads(kind: str, gap: float, prompts: int, rng: np.random.Generator) 
     return np.where(rng.random(prompts) < ties + slot * (1.0 - ties), 0.0, lead)
 
 
-def stopped(leads: Floats, planned: int = PLANNED_PROMPTS) -> tuple[ABDecision, int]:
+def stopped(leads: Floats, planned: int = PLANNED_PROMPTS, comparisons: int = 1) -> tuple[ABDecision, int]:
     """The first decision, and the prompts that it took."""
     for size in look_sizes(len(leads)):
-        found = paired_difference(leads[:size], 0.5, planned=planned)
+        found = paired_difference(leads[:size], 0.5, planned=planned, level=ab_level(comparisons))
         decision = decide(points(found.low), points(found.high), None)
         if decision is not ABDecision.UNDECIDED:
             return decision, size
@@ -83,6 +90,142 @@ def score_differences() -> dict[str, Scores]:
         "0.5 and 0.6, four repeats": binary(0.5, 0.6, 0.0, 4),
         "log-normal": skewed,
     }
+
+
+@dataclass(frozen=True)
+class Family:
+    """A world of a baseline and three candidates: accuracy and a correlated f1 decide, latency and length are guards.
+
+    Each candidate has the true differences of its four scores. Its latent values are correlated with the baseline's and
+    the other candidates' (``alike``), with each other (``together``) and within passages (``passages``).
+    """
+
+    samples: int
+    truths: tuple[tuple[float, float, float, float], ...] = ((0.0,) * 4,) * 3
+    margin: float | None = None
+    guard_margin: float = 0.0
+    alike: float = 0.6
+    together: float = 0.7
+    passages: float = 0.0
+    runs: int = 1
+
+
+FAMILIES = {
+    "all equal": Family(200),
+    "all equal, 40 samples": Family(40),
+    "all equal, scores nearly the same": Family(200, together=0.95),
+    "all equal, candidates nearly the same": Family(200, alike=0.95),
+    "all equal, unlike": Family(200, alike=0.0, together=0.0),
+    "all equal, three runs each": Family(100, runs=3),
+    "all equal, 20 passages": Family(300, passages=0.5),
+    "one better, one worse": Family(
+        200, ((0.12, 0.05, 0.1, 0.0), (0.0, 0.0, 0.0, 0.0), (-0.12, -0.05, -0.1, 0.0))
+    ),
+    "guards worse by their margin": Family(200, ((0.0, 0.0, -0.1, -0.1),) * 3, guard_margin=0.1),
+    "all worse by the margin": Family(200, ((-0.05, -0.05, 0.0, 0.0),) * 3, margin=0.05, guard_margin=0.1),
+    "all better by the margin": Family(400, ((0.05, 0.05, 0.0, 0.0),) * 3, margin=0.05, guard_margin=0.1),
+}
+_SCORES = ("accuracy", "f1", "latency", "length")
+_PASSAGE_COUNT = 20
+
+
+def family_answers(family: Family, rng: np.random.Generator) -> list[list[Answer]]:
+    """The answers of the baseline and of each candidate. More is worse of latency alone, so a difference of it is taken off."""
+    count, passage = family.samples, np.arange(family.samples) % _PASSAGE_COUNT
+    shared = rng.normal(size=(len(_SCORES), count))
+
+    def latent(score: int) -> Floats:
+        own = rng.normal(size=(family.runs, count))
+        inside = rng.normal(size=_PASSAGE_COUNT)[passage]
+        alone = math.sqrt(family.passages) * inside + math.sqrt(1.0 - family.passages) * own
+        values: Floats = math.sqrt(family.alike) * shared[score] + math.sqrt(1.0 - family.alike) * alone
+        return values
+
+    sides = []
+    for name, truth in zip("0123", ((0.0,) * 4, *family.truths), strict=True):
+        first = latent(0)
+        others = [
+            family.together * first + math.sqrt(1.0 - family.together**2) * latent(score)
+            for score in range(1, len(_SCORES))
+        ]
+        values = (
+            (ndtr(first) < 0.6 + truth[0]).astype(float),
+            0.5 + truth[1] + 0.4 * (ndtr(others[0]) - 0.5),
+            (1.0 - truth[2]) * np.exp(0.8 * others[1] - 0.32),
+            np.exp(0.5 * others[2] - 0.125) + truth[3],
+        )
+        sides.append(
+            [
+                Answer(
+                    prompt_id=f"q{k}",
+                    prompt=f"Question {k}?",
+                    model=name,
+                    response="",
+                    kind="scores",
+                    repeat=repeat,
+                    scores={score: float(of[repeat, k]) for score, of in zip(_SCORES, values, strict=True)},
+                    extra={"passage": f"passage {passage[k]}"},
+                )
+                for repeat in range(family.runs)
+                for k in range(count)
+            ]
+        )
+    return sides
+
+
+def compare_family(family: Family, rng: np.random.Generator) -> ABReport:
+    """What `ab` says of such a world."""
+    return ab(
+        *family_answers(family, rng),
+        score=["accuracy", "f1"],
+        margin=family.margin,
+        guard=dict.fromkeys(("latency", "length"), family.guard_margin),
+        lower="latency",
+        cluster="passage" if family.passages else "prompt",
+    )
+
+
+def false_decision(found: ABReport, family: Family) -> bool:
+    """Whether the decision is not true. On its margin a score is outside of it, and an equal one is neither better nor worse."""
+    truth = family.truths[int(found.name_b) - 1][_SCORES.index(found.unit)]
+    margin = found.margin or 0.0
+    if found.decision in {"worse", "guard failed"}:
+        return truth >= 0.0
+    if found.decision == "better" and not found.guard:
+        return truth <= 0.0
+    if found.decision == "same" and not found.guard:
+        return abs(truth) >= margin
+    return found.decision != "undecided" and truth <= -margin
+
+
+def _family_row(name: str, worlds: int) -> str:
+    family = FAMILIES[name]
+    rng = np.random.default_rng([17, list(FAMILIES).index(name)])
+    false, decided = 0, Counter[bool]()
+    for _ in range(worlds):
+        found = compare_family(family, rng).comparisons
+        false += any(false_decision(one, family) for one in found)
+        decided.update(one.decision != "undecided" for one in found)
+    return f"| {name} | {false} of {worlds} | {decided[True] / decided.total():.0%} |"
+
+
+def _judged_family_row(kind: str, worlds: int) -> str:
+    """Three equal candidates, each looked at until it is decided."""
+    rng = np.random.default_rng([19, len(kind)])
+    false = sum(
+        any(
+            stopped(judged_leads(kind, 0.0, _PROMPTS, rng), comparisons=3)[0] is not ABDecision.UNDECIDED
+            for _ in range(3)
+        )
+        for _ in range(worlds)
+    )
+    return f"| equal by a judge: {kind} | {false} of {worlds} | – |"
+
+
+def _family_rows(worlds: int, processes: int) -> Iterator[str]:
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(_family_row, FAMILIES, [worlds] * len(FAMILIES))
+        yield from pool.map(_judged_family_row, JUDGES, [worlds] * len(JUDGES))
 
 
 def _judge_rows(worlds: int) -> Iterator[str]:
@@ -122,8 +265,8 @@ def _score_rows(worlds: int) -> Iterator[str]:
         yield f"| {name} | {' | '.join(shares)} |"
 
 
-def ab_page(worlds: int, score_worlds: int, command: str) -> str:
-    """Both tables as Markdown."""
+def ab_page(worlds: int, score_worlds: int, command: str, processes: int = 1) -> str:
+    """All tables as Markdown."""
     return "\n".join(
         [
             "# `tiltyard ab`, measured",
@@ -150,6 +293,18 @@ def ab_page(worlds: int, score_worlds: int, command: str) -> str:
             "|---|--:|--:|--:|--:|",
             *_score_rows(score_worlds),
             "",
+            "## Several scores, candidates and guards",
+            "",
+            (
+                "Three candidates by two scores and two guards, which are correlated; all 12 intervals hold at once. *False*: "
+                "worlds in which any of the 12 decisions is not true. A guard whose true difference is its margin, and a "
+                "score that is equal, count as false whenever they are decided that way. *Decided*: the share of comparisons."
+            ),
+            "",
+            "| world | false | decided |",
+            "|---|--:|--:|",
+            *_family_rows(score_worlds, processes),
+            "",
         ]
     )
 
@@ -158,10 +313,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=300, help="worlds of each kind of judge")
     parser.add_argument("--score-worlds", type=int, default=1000, help="worlds of each kind of scores")
+    parser.add_argument("--processes", type=int, default=2, help="rows of several comparisons at once")
     parser.add_argument("--out", type=Path, help="a Markdown file")
     options = parser.parse_args(arguments)
     command = f"python -m lab.ab_study --worlds {options.worlds} --score-worlds {options.score_worlds}"
-    text = ab_page(options.worlds, options.score_worlds, command)
+    text = ab_page(options.worlds, options.score_worlds, command, options.processes)
     write_page(text, options.out)
 
 

@@ -1,9 +1,20 @@
 """The study of `tiltyard ab` at a small size."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from lab.ab_study import JUDGES, ab_page, judged_leads, main, stopped
+from lab.ab_study import (
+    FAMILIES,
+    JUDGES,
+    compare_family,
+    false_decision,
+    family_answers,
+    judged_leads,
+    main,
+    stopped,
+)
 from tiltyard.core.ratings.paired_difference import ABDecision
 
 
@@ -17,9 +28,28 @@ def test_equal_models_are_rarely_told_apart_and_the_better_one_is_found(kind):
     assert better.count(ABDecision.BETTER) >= 9
 
 
-def test_the_page_has_both_tables(tmp_path):
-    main(["--worlds", "2", "--score-worlds", "5", "--out", str(tmp_path / "ab.md")])
+@pytest.mark.slow(but_every=2)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_several_comparisons_are_rarely_decided_falsely(name):
+    rng = np.random.default_rng(3)
+    found = [compare_family(FAMILIES[name], rng) for _ in range(8)]
+    assert all(len(one.comparisons) == 12 for one in found)
+    assert sum(any(false_decision(each, FAMILIES[name]) for each in one.comparisons) for one in found) <= 2
+
+
+def test_a_world_of_several_candidates_has_the_differences_that_it_says():
+    family = replace(FAMILIES["one better, one worse"], samples=20_000)
+    sides = family_answers(family, np.random.default_rng(5))
+    base, *others = ([list(one.scores.values()) for one in side] for side in sides)
+    for truth, other in zip(family.truths, others, strict=True):
+        # More latency is worse.
+        found = (np.mean(other, axis=0) - np.mean(base, axis=0)) * [1, 1, -1, 1]
+        assert found == pytest.approx(truth, abs=0.03)
+
+
+def test_the_page_has_its_tables(tmp_path):
+    main(["--worlds", "2", "--score-worlds", "3", "--out", str(tmp_path / "ab.md")])
     text = (tmp_path / "ab.md").read_text()
     assert "| uneven prompts | 80 | 0 of 2 |" in text
     assert "| log-normal | " in text
-    assert text.count("\n| ") == ab_page(1, 1, "").count("\n| ")
+    assert text.count(" of 3 |") == len(FAMILIES) + len(JUDGES)

@@ -14,7 +14,8 @@ ACTION = Path(__file__).parents[2] / "action.yml"
 
 def scores(path, value):
     rows = (
-        {"prompt_id": f"q{k}", "prompt": "?", "model": path.stem, "response": "r", "scores": {"s": value(k)}}
+        {"prompt_id": f"q{k}", "prompt": "?", "model": path.stem, "response": "r"}
+        | {"scores": {"s": value(k), "t": float(k % 3)}}
         for k in range(40)
     )
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -22,22 +23,25 @@ def scores(path, value):
 
 @pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize(
-    ("swap", "undecided", "code", "decision"),
+    ("swap", "more", "code", "decision"),
     [
-        (False, "pass", 0, "better"),
-        (True, "pass", 1, "worse"),
-        (None, "pass", 0, "undecided"),
-        (None, "fail", 5, "undecided"),
+        (False, {}, 0, "better"),
+        (True, {}, 1, "worse"),
+        (None, {}, 0, "undecided"),
+        (None, {"undecided": "fail"}, 5, "undecided"),
+        (False, {"guard": "s=0.1\nt=9", "undecided": "fail"}, 5, "undecided"),
+        (True, {"score": "t", "guard": "s\n"}, 1, "guard failed"),
+        (False, {"b": "b.jsonl\na.jsonl\n", "undecided": "fail"}, 5, "undecided"),
     ],
 )
-def test_the_step_says_what_was_decided(tmp_path, swap, undecided, code, decision):
+def test_the_step_says_what_was_decided(tmp_path, swap, more, code, decision):
     scores(tmp_path / "a.jsonl", lambda k: float(k % 2))
     scores(tmp_path / "b.jsonl", lambda k: float(k % 2 if swap is None and k else 1))
     names = ("b.jsonl", "a.jsonl") if swap else ("a.jsonl", "b.jsonl")
     document = yaml.safe_load(ACTION.read_text())
     step = document["runs"]["steps"][1]
     given = {name: one.get("default", "") for name, one in document["inputs"].items()}
-    given |= {"a": names[0], "b": names[1], "undecided": undecided}
+    given |= {"a": names[0], "b": names[1], "score": "s"} | more
     told = {
         name: given[value.removeprefix("${{ inputs.").removesuffix(" }}")]
         for name, value in step["env"].items()

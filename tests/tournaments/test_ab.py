@@ -202,13 +202,13 @@ class TestScores:
         ran = ab(tmp_path, a, b, "--score", "accuracy")
         assert "scales seem" in ran.err
 
-    def test_the_score_called_score_is_compared_if_none_is_chosen(self, tmp_path):
+    def test_all_common_scores_are_compared_if_none_is_chosen(self, tmp_path):
         for name in ("a.jsonl", "b.jsonl"):
             log(tmp_path, name, score=lambda _: 1.0)
             (tmp_path / name).write_text((tmp_path / name).read_text().replace('"accuracy"', '"score"'))
         ran = ab(tmp_path, "a.jsonl", "b.jsonl")
         assert ran.code == 5
-        assert "score; choose another" in ran.err
+        assert "score, length; --score" in ran.err
 
     def test_the_same_id_with_another_prompt_is_another_sample(self, tmp_path):
         def asked(name, wrong, **more):
@@ -302,7 +302,6 @@ class TestScores:
         log(tmp_path, "other.jsonl", score=lambda _: 1.0)
         (tmp_path / "other.jsonl").write_text((tmp_path / "other.jsonl").read_text().replace('"q', '"z'))
         for other, options, said in (
-            ("b.jsonl", "", "--score: accuracy, length"),
             ("b.jsonl", "--score f1", "in both: accuracy, length"),
             ("plain.jsonl", "", "--judge MODEL"),
             ("two.jsonl", "", "(m, n)"),
@@ -313,6 +312,198 @@ class TestScores:
         ):
             ran = ab(tmp_path, "a.jsonl", other, *options.split())
             assert (ran.code, said in ran.err) == (2, True), ran.err
+
+
+def scored(folder, name, *, count=200, model=None, **scores):
+    """A file of one model whose scores are functions of the sample."""
+    rows = [
+        {"prompt_id": f"q{k}", "prompt": f"Question {k}?", "model": model or name, "response": "x"}
+        | {"scores": {score: float(value(k)) for score, value in scores.items()}}
+        for k in range(count)
+    ]
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"{name}.jsonl"
+
+
+class TestFamilies:
+    """Several scores, candidates and guards at once."""
+
+    def test_every_common_score_is_compared_at_one_level(self, tmp_path):
+        a = scored(tmp_path, "a", acc=lambda k: k % 2, f1=lambda k: k % 5 / 4, only=lambda k: k)
+        b = scored(tmp_path, "b", acc=lambda k: k % 4 > 0, f1=lambda k: (k + 1) % 5 / 4)
+        ran = ab(tmp_path, a, b, "--json")
+        found = json.loads(ran.out)
+        # One better score is enough, if none is worse.
+        assert (ran.code, found["decision"], found["unit"]) == (0, "better", "acc")
+        assert [one["unit"] for one in found["comparisons"]] == ["acc", "f1"]
+        assert [one["decision"] for one in found["comparisons"]] == ["better", "undecided"]
+        assert found["level"] == 0.975
+        assert "acc, f1; --score" in ran.err
+        alone = json.loads(ab(tmp_path, a, b, "--json", "--score", "f1").out)
+        assert alone["level"] == 0.95
+        assert alone["high"] < found["comparisons"][1]["high"]
+        both = json.loads(ab(tmp_path, a, b, "--json", "--score", "f1", "--score", "acc").out)
+        assert both["comparisons"] == found["comparisons"][::-1]
+        assert ab(tmp_path, b, a).code == 1
+        # What a margin is stated for must be shown to be within it.
+        assert ab(tmp_path, a, b, "--margin", 0.05).code == 5
+        assert ab(tmp_path, a, b, "--margin", 0.3).code == 0
+
+    @pytest.mark.parametrize(
+        ("right", "margin", "code", "decision"),
+        [
+            (lambda k: k % 10 > 0, 0.1, 0, "better"),
+            # The guard is not shown to hold, is worse, or holds as it is better.
+            (lambda k: k % 10 > 0, 0.0, 5, "undecided"),
+            (lambda k: k % 10 > 2, 0.1, 1, "guard failed"),
+            (lambda k: k % 10 > 2, 0.4, 0, "better"),
+            (lambda _: True, 0.0, 0, "better"),
+        ],
+    )
+    def test_a_guard_must_not_be_worse_by_more_than_its_margin(self, tmp_path, right, margin, code, decision):
+        a = scored(tmp_path, "a", acc=lambda k: k % 2, safe=lambda k: k % 10 > 0)
+        b = scored(tmp_path, "b", acc=lambda k: k % 4 > 0, safe=right)
+        ran = ab(tmp_path, a, b, "--guard", f"safe={margin}", "--json")
+        found = json.loads(ran.out)
+        assert (ran.code, found["decision"]) == (code, decision), ran.err
+        assert [one["guard"] for one in found["comparisons"]] == [False, True]
+        same = tiltyard.ab(tmp_path / a, tmp_path / b, score="acc", guard={"safe": margin})
+        assert same.decision == decision
+        if not margin:
+            assert tiltyard.ab(tmp_path / a, tmp_path / b, guard="safe").decision == decision
+
+    def test_less_is_better_of_some(self, tmp_path):
+        a = scored(tmp_path, "a", acc=lambda k: k % 2, cost=lambda k: 2 + k % 3, WER=lambda k: k % 3)
+        b = scored(tmp_path, "b", acc=lambda k: k % 4 > 0, cost=lambda k: 1 + k % 2, WER=lambda k: 2 + k % 2)
+        decisions = {
+            one.unit: one.decision
+            for one in tiltyard.ab(tmp_path / a, tmp_path / b, lower="cost").comparisons
+        }
+        # Of a word error rate less is better by its name.
+        assert decisions == {"acc": "better", "cost": "better", "WER": "worse"}
+        options = ("--score", "acc", "--guard", "cost=0.1")
+        assert ab(tmp_path, a, b, *options, "--lower", "cost").code == 0
+        assert ab(tmp_path, a, b, *options).code == 1
+        for option in (("--lower", "coast"), ("--guard", "coast=1"), ("--guard", "cost=-1")):
+            refused = ab(tmp_path, a, b, "--score", "acc", *option)
+            assert (refused.code, option[0] in refused.err) == (2, True)
+
+    def test_several_candidates_are_compared_with_one_baseline(self, tmp_path):
+        names = [
+            scored(tmp_path, name, acc=right)
+            for name, right in (
+                ("base", lambda k: k % 2),
+                ("good", lambda k: k % 4 > 0),
+                ("near", lambda k: k % 2 or k == 4),
+                ("poor", lambda k: k % 8 == 0),
+            )
+        ]
+        ran = ab(tmp_path, *names, "--comment", "c.md")
+        assert (ran.code, len(ran.out.splitlines())) == (1, 4 + 1 + 3)
+        assert (tmp_path / "c.md").read_text().count("\n| ") == 4
+        found = json.loads(ab(tmp_path, *names, "--json").out)
+        assert [tuple(one.values()) for one in found["candidates"]] == [
+            ("good", "better"),
+            ("near", "undecided"),
+            ("poor", "worse"),
+        ]
+        assert found["level"] == pytest.approx(1 - 0.05 / 3)
+        assert ab(tmp_path, *names[:3]).code == 5
+        assert ab(tmp_path, *names[:2]).code == 0
+        # A repeated name is that of the file.
+        same = [scored(tmp_path, name, model="m", acc=lambda k: k % 2) for name in ("x", "y", "z")]
+        report = tiltyard.ab(*(tmp_path / name for name in same))
+        assert [report.name_a, *(one.name_b for one in report.candidates)] == ["x", "y", "z"]
+
+    def test_the_models_of_one_file_are_chosen(self, tmp_path):
+        for name, right in (("x", lambda k: k % 2), ("y", lambda k: k % 4 > 0), ("z", lambda k: k % 8 == 0)):
+            scored(tmp_path, name, acc=right)
+        (tmp_path / "all.jsonl").write_text(
+            "".join((tmp_path / f"{name}.jsonl").read_text() for name in "xyz")
+        )
+        ran = ab(tmp_path, "all.jsonl", "--a", "x", "--b", "y")
+        assert ran.code == 0
+        assert ran.out == ab(tmp_path, "x.jsonl", "y.jsonl").out
+        every = tiltyard.ab(tmp_path / "all.jsonl", a="x")
+        assert [one.name_b for one in every.candidates] == ["y", "z"]
+        assert ab(tmp_path, "x.jsonl", "all.jsonl", "--b", "z").code == 1
+        for arguments, said in (
+            (["all.jsonl"], "--a MODEL"),
+            (["x.jsonl", "all.jsonl"], "--b MODEL"),
+            (["all.jsonl", "--a", "x", "--b", "w"], "x, y, z"),
+            (["x.jsonl"], "x.jsonl"),
+        ):
+            refused = ab(tmp_path, *arguments)
+            assert (refused.code, said in refused.err) == (2, True), refused.err
+
+    def test_the_files_of_a_folder_are_runs_of_the_same_samples(self, tmp_path):
+        (tmp_path / "runs").mkdir()
+        a = scored(tmp_path, "a", acc=lambda k: k % 2)
+        for run in range(3):
+            name = f"runs/{run}"
+            scored(tmp_path, name, model="m", acc=lambda k, run=run: (k + run) % 3 == 0)
+        # A truncated answer of one run is replaced by no other run.
+        path = tmp_path / "runs/0.jsonl"
+        path.write_text(path.read_text().replace('"response": "x"', '"response": "x", "truncated": true'))
+        found = tiltyard.ab(tmp_path / a, tmp_path / "runs")
+        assert (found.compared, found.details["mean_b"]) == (200, pytest.approx(1 / 3))
+        one = tiltyard.ab(tmp_path / a, tmp_path / "runs/1.jsonl")
+        assert found.high - found.low < one.high - one.low
+
+    def test_a_column_for_each_model_is_judged(self, tmp_path, billed):
+        lines = [f"q{k},Question {k}?,A poor one {k},A fine one {k},0.5" for k in range(40)]
+        (tmp_path / "wide.csv").write_text("\n".join(["id,prompt,old,new,score", *lines]))
+        chosen = ("wide.csv", "--a", "old", "--b", "new")
+        found = json.loads(ab(tmp_path, *chosen, *judge_options(billed), "--json").out)
+        assert (found["a"], found["b"], found["decision"]) == ("old", "new", "better")
+        # The score of a row is no model's.
+        assert ab(tmp_path, *chosen).code == 2
+
+    def test_a_budget_is_for_all_candidates_together(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 60, word=lambda _: " poor")
+        for name in "bc":
+            log(
+                tmp_path,
+                f"{name}.jsonl",
+                60,
+                model=name,
+                word=lambda k, of=name: f" fine {of}" if k % 3 else of,
+            )
+        files = ("a.jsonl", "b.jsonl", "c.jsonl")
+        short = ab(tmp_path, *files, *judge_options(billed), "--budget-usd", 0.7, "--json")
+        found = json.loads(short.out)
+        assert (short.code, found["decision"]) == (3, "undecided"), short.err
+        spent = [float(one["spent"].removeprefix("$")) for one in found["comparisons"]]
+        assert min(spent) > 0
+        assert sum(spent) <= 0.7
+        paid = billed.since()
+        # Each judgment is asked once: the same command resumes.
+        assert ab(tmp_path, *files, *judge_options(billed), "--budget-usd", 50).code == 0
+        assert paid < billed.since() == 120
+
+    def test_a_guard_stands_beside_a_judge(self, tmp_path, billed):
+        def with_safety(name, right, model, word):
+            log(tmp_path, name, 60, model=model, word=lambda _: f" {word}", score=right)
+            return name
+
+        base = with_safety("a.jsonl", lambda k: k % 10 > 0, "old", "poor")
+        good = with_safety("b.jsonl", lambda k: k % 10 > 0, "new", "fine")
+        rash = with_safety("c.jsonl", lambda k: k % 10 > 6, "rash", "fine")
+        guarded = ("--guard", "accuracy=0.2", *judge_options(billed))
+        ran = ab(tmp_path, base, good, rash, *guarded, "--budget-usd", 50, "--json")
+        found = json.loads(ran.out)
+        assert (ran.code, found["decision"]) == (1, "guard failed"), ran.err
+        assert [tuple(one.values()) for one in found["candidates"]] == [
+            ("new", "better"),
+            ("rash", "guard failed"),
+        ]
+        assert {one["level"] for one in found["comparisons"]} == {1 - 0.05 / 4}
+        # The published page of one of them knows of the others.
+        run = found["comparisons"][0]["run"]
+        ran = Arranged(tmp_path).call("publish", run.removesuffix("/run"), "site")
+        assert ran.code == 0, ran.err
+        low = found["comparisons"][0]["low"]
+        assert f"above +{low:.0f}" in (tmp_path / "site/index.html").read_text()
 
 
 class TestJudge:

@@ -26,6 +26,7 @@ from tiltyard.cli.options import (
     named_judges,
     stated_prices,
 )
+from tiltyard.cli.plain_table import print_table
 from tiltyard.errors import BadOption
 from tiltyard.foundation.local_files import refuse_unwritable
 from tiltyard.report.escapes import escape_controls
@@ -36,15 +37,41 @@ if TYPE_CHECKING:
     from tiltyard.tournaments.ab_run import JudgedComparison
 
 
-_EXIT_CODES = {"worse": WORSE_EXIT_CODE, "cannot tell": JUDGE_UNUSABLE_EXIT_CODE}
+_EXIT_CODES = {
+    "worse": WORSE_EXIT_CODE,
+    "guard failed": WORSE_EXIT_CODE,
+    "cannot tell": JUDGE_UNUSABLE_EXIT_CODE,
+}
 
 
 def ab(
     a: Annotated[str, typer.Argument(metavar="A", help="Answers or a log of the first: the baseline.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same of the second: the candidate.")],
+    b: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="B", help="The same of each candidate; none if A has several models."),
+    ] = None,
+    model_a: Annotated[
+        str | None, typer.Option("--a", metavar="MODEL", help="The baseline, in a file of several models.")
+    ] = None,
+    model_b: Annotated[
+        list[str] | None,
+        typer.Option("--b", metavar="MODEL", help="A candidate in it; may be repeated; default: all others."),
+    ] = None,
     judge: Judges = None,
     rubric: Rubrics = None,
-    score: Annotated[str | None, typer.Option(help="The score to compare, without a judge.")] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A score that decides, without a judge; may be repeated; default: all."
+        ),
+    ] = None,
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=MARGIN]",
+            help="A score that must not be worse by more than the margin, or 0; may be repeated.",
+        ),
+    ] = None,
     margin: Annotated[
         float | None,
         typer.Option(min=0, help="Differences up to this count as the same: points, or units of the score."),
@@ -60,8 +87,12 @@ def ab(
         typer.Option(help="A field by which prompts belong together, such as a passage; or prompt."),
     ] = None,
     lower_is_better: Annotated[
-        bool, typer.Option("--lower-is-better", help="Lower scores are better, as of errors.")
+        bool, typer.Option("--lower-is-better", help="Lower scores are better, as of errors; not of guards.")
     ] = False,
+    lower: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A score or guard of which lower is better; may be repeated."),
+    ] = None,
     provider: JudgeProvider = None,
     base_url: JudgeAddress = None,
     api_key_env: JudgeKey = None,
@@ -84,8 +115,9 @@ def ab(
     """Say whether B is better than A.
 
     Without a judge, the scores that both files carry are compared sample by sample, offline. With one, prompts are
-    judged until it is decided. Exit code 0: better, not worse or the same; 1: worse; 3: stopped; 4: the judge cannot
-    tell; 5: undecided.
+    judged until it is decided. With several scores, guards or candidates all intervals hold at once. Exit code 0:
+    better, not worse or the same; 1: worse, or a guard failed; 3: stopped; 4: the judge cannot tell; 5: undecided. Of
+    several candidates the first of 1, 4, 3 and 5 that one of them has.
     """
     from tiltyard.cli.progress import QuietProgress
     from tiltyard.tournaments.ab_comparison import ABSettings, compare_ab
@@ -94,9 +126,13 @@ def ab(
     settings = ABSettings(
         judges=named_judges(judge, provider, base_url, api_key_env, judge_config, stated),
         rubrics=rubric or [],
-        score=score,
+        scores=score or [],
+        guards=dict(map(_guard, guard or [])),
+        model_a=model_a,
+        models_b=model_b or [],
         margin=margin,
         lower_is_better=lower_is_better,
+        lower=lower or [],
         budget_usd=budget_usd,
         prices=stated_prices(price) or {},
         max_prompts=max_prompts,
@@ -107,7 +143,7 @@ def ab(
         output_dir=output_dir,
     )
     with QuietProgress() as watcher:
-        report = compare_ab(a, b, settings, watcher, lambda found: _tell_look(watcher, found))
+        report = compare_ab([a, *(b or [])], settings, watcher, lambda found: _tell_look(watcher, found))
     for sentence in report.notes:
         typer.echo(f"{escape_controls(sentence)}.", err=True)
     for finding in report.findings:
@@ -118,10 +154,10 @@ def ab(
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
     else:
+        print_table(report.table)
         typer.echo(escape_controls(report.numbers))
-        for cost in report.costs:
-            typer.echo(str(cost))
-        typer.echo(escape_controls(report.verdict))
+        for line in (*report.cost_lines, *report.verdicts):
+            typer.echo(escape_controls(line))
     raise typer.Exit(_exit_code(report))
 
 
@@ -132,7 +168,7 @@ def _tell_look(watcher: QuietProgress, found: JudgedComparison) -> None:
         return
     lead, low, high = found.lead
     said = f"{difference_text(lead, 'points')} ({interval_text(low, high, 'points')})"
-    watcher.tell(f"{found.judged:,} prompts: {said}")
+    watcher.tell(f"{found.inputs.name_b}, {found.judged:,} prompts: {said}")
 
 
 def _exit_code(report: ABReport) -> int:
@@ -144,6 +180,15 @@ def _exit_code(report: ABReport) -> int:
     if report.decision in _EXIT_CODES:
         return _EXIT_CODES[report.decision]
     return INCOMPLETE_EXIT_CODE if report.stopped else UNDECIDED_EXIT_CODE
+
+
+def _guard(text: str) -> tuple[str, float]:
+    """The name of a guard and its margin; names may have an equals sign too."""
+    name, _, margin = text.rpartition("=")
+    try:
+        return (name, float(margin)) if name else (text, 0.0)
+    except ValueError:
+        return text, 0.0
 
 
 def _bounds(text: str) -> tuple[float, float]:

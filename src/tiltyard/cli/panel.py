@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from tiltyard.cli.database_options import (
     run_with_pool,
     serving_environment,
 )
+from tiltyard.cli.plain_table import print_table
 from tiltyard.errors import BadOption
 from tiltyard.report.escapes import escape_controls
 
@@ -88,7 +88,7 @@ def progress(name: Name, panel: Panel) -> None:
     found = panel_progress(_read(name, panel))
     rows = [(one.rater.name, one.voted, one.skipped, one.left) for one in found]
     total = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
-    _print_table(["rater", "voted", "skipped", "left"], [*rows, ("all", *total)])
+    print_table([("rater", "voted", "skipped", "left"), *rows, ("all", *total)])
 
 
 @database_command(app, "agreement")
@@ -115,7 +115,7 @@ def agreement(
         )
         for row in found
     ]
-    _print_table(["of", "alpha", "pairs that agree", "pairs"], rows)
+    print_table([("of", "alpha", "pairs that agree", "pairs"), *rows])
     typer.echo("In brackets: 95 % intervals for prompts like these and the same raters.", err=True)
 
 
@@ -133,7 +133,7 @@ def disagreements(name: Name, panel: Panel) -> None:
         )
         decided = "" if item.adjudication is None else VALUE_WORDS[item.adjudication.verdict]
         rows.append((item.item, item.prompt, item.model_a, item.model_b, said, decided))
-    _print_table(["item", "prompt", "model_a", "model_b", "votes", "adjudication"], rows)
+    print_table([("item", "prompt", "model_a", "model_b", "votes", "adjudication"), *rows])
 
 
 @database_command(app, "adjudicate")
@@ -213,16 +213,3 @@ def _figure(figure: AgreementFigure) -> str:
     if figure.low is None or figure.high is None:
         return f"{figure.value:.2f} ({figure.gap})"
     return f"{figure.value:.2f} ({figure.low:.2f} to {figure.high:.2f})"
-
-
-def _print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns with two spaces between them; numbers on the right."""
-    texts = [list(heads), *([escape_controls(str(value)) for value in row] for row in rows)]
-    widths = [max(len(line[k]) for line in texts) for k in range(len(heads))]
-    right = [bool(rows) and all(isinstance(row[k], int) for row in rows) for k in range(len(heads))]
-    for line in texts:
-        padded = [
-            text.rjust(width) if to_right else text.ljust(width)
-            for text, width, to_right in zip(line, widths, right, strict=True)
-        ]
-        typer.echo("  ".join(padded).rstrip())

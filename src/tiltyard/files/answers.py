@@ -48,7 +48,7 @@ _OWN_RESPONSES = frozenset({"response", "messages", "scores"})
 #: Containers whose columns may be models.
 _WIDE_KINDS = frozenset({"csv", "xlsx", "parquet", "arrow", "frame"})
 #: Files of a folder that are answers; the first pattern that any file matches counts.
-_FOLDER_PATTERNS = ("*.eval", "samples_*.jsonl", "*.parquet", "*.jsonl")
+_FOLDER_PATTERNS = ("*.eval", "samples_*.jsonl", "*.parquet", "*.jsonl", "*.json", "*.csv")
 _FIRST_LINE_CHARACTERS = 1 << 20
 #: Members of promptfoo's ``results``.
 _PROMPTFOO_NAMES = frozenset({"version", "timestamp", "results", "prompts", "stats", "table"})
@@ -126,6 +126,15 @@ def answers_in_memory(data: Any, name: str) -> AnswerSource:
     return AnswerSource(name, found, None, reader)
 
 
+def open_runs(path: str | os.PathLike[str]) -> list[AnswerSource]:
+    """The files of a folder, each a source of its own; of anything else one source, as `open_answers` opens it."""
+    whole = open_answers(path)
+    folder = Path(whole.path)
+    if address_of(path) is not None or not folder.is_dir() or is_saved_dataset(folder):
+        return [whole]
+    return [open_answers(file) for file in _folder_files(folder)]
+
+
 def read_answers(path: str | os.PathLike[str], *, model: str | None = None) -> Iterator[Answer]:
     """All answers of a file in any known format; ``model`` renames the file's only model."""
     yield from open_answers(path, model=model).answers()
@@ -182,12 +191,16 @@ def _detected_folder(folder: Path) -> tuple[str, _Reader]:
     """A saved data set, or the files of one format in a folder."""
     if is_saved_dataset(folder):
         return _detected_records(ArrowRecords.opened(folder))
+    return _detected_together(str(folder), [_detected(open_input(path)) for path in _folder_files(folder)])
+
+
+def _folder_files(folder: Path) -> list[Path]:
     with translate_read_errors(str(folder)):
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
     for pattern in _FOLDER_PATTERNS:
-        found = [_detected(open_input(path)) for path in paths if path.match(pattern)]
+        found = [path for path in paths if path.match(pattern)]
         if found:
-            return _detected_together(str(folder), found)
+            return found
     raise UnreadableFile(f"{folder}: no files of answers in this folder ({', '.join(_FOLDER_PATTERNS)})")
 
 

@@ -1,14 +1,24 @@
-"""The result of comparing two models, as sentences, JSON and a comment for a pull request."""
+"""The result of comparing models with a baseline, as sentences, JSON and a comment for a pull request."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.escapes import markdown_text
+
+#: What a guard is called that was shown to be worse.
+GUARD_FAILED = "guard failed"
+#: What several candidates come to is what is worst of one, in this order.
+_WORST_FIRST = ("worse", GUARD_FAILED, "cannot tell", "undecided", "not worse", "same", "better")
+#: What one candidate's comparisons come to; ``open`` is undecided about a margin.
+_DECISIVE_FIRST = ("worse", GUARD_FAILED, "cannot tell", "open", "better", "undecided", "not worse", "same")
+#: What stands before a decision that is not a good one.
+_MARKS = {"worse": "❌", GUARD_FAILED: "❌", "undecided": "❔", "cannot tell": "❔"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +65,16 @@ class CostRatio:
 
 @dataclass(frozen=True)
 class ABReport:
-    """What is said about B against A. Values are already in the unit of the comparison."""
+    """What is said about B against A. Values are already in the unit of the comparison.
+
+    With several scores, guards or candidates, ``comparisons`` has all of them, and the report itself is the one that
+    the decision rests on.
+    """
 
     name_a: str
     name_b: str
-    #: ``better``, ``not worse``, ``same``, ``worse`` or ``undecided``, said of B; ``cannot tell`` of the judge.
+    #: ``better``, ``not worse``, ``same``, ``worse`` or ``undecided``, said of B; ``cannot tell`` of the judge; or
+    #: ``guard failed``, if a guard is worse.
     decision: str
     #: ``scores`` or ``judge``.
     basis: str
@@ -89,11 +104,49 @@ class ABReport:
     notes: tuple[str, ...] = ()
     #: What answers cost, where both logs say it.
     costs: tuple[CostRatio, ...] = ()
+    #: Whether it is of a score that must not be worse, whatever the others say.
+    guard: bool = False
+    #: Every comparison, if there are several; their intervals hold all at once.
+    comparisons: tuple[ABReport, ...] = ()
+
+    @classmethod
+    def combined(cls, comparisons: Sequence[ABReport]) -> ABReport:
+        """One report of all comparisons."""
+        if len(comparisons) == 1:
+            return comparisons[0]
+        decisive = min(_decisive(comparisons), key=lambda one: _WORST_FIRST.index(one.decision))
+        return replace(
+            decisive,
+            comparisons=tuple(comparisons),
+            stopped=any(one.stopped for one in comparisons),
+            findings=tuple(dict.fromkeys(found for one in comparisons for found in one.findings)),
+            problems=tuple(dict.fromkeys(problem for one in comparisons for problem in one.problems)),
+        )
+
+    @property
+    def candidates(self) -> list[ABReport]:
+        """For each candidate the comparison that decides on it."""
+        return _decisive(self.comparisons) if self.comparisons else [self]
 
     @property
     def verdict(self) -> str:
-        """The decision as one sentence, with what B costs if it may be chosen."""
+        """The decision as one sentence; of several comparisons one for each candidate."""
+        return "\n".join(self.verdicts)
+
+    @property
+    def verdicts(self) -> list[str]:
+        """A sentence for each candidate, which says by what it was decided if there are several comparisons."""
+        return [
+            f"{one.name_b}, {_by(one)}: {one.sentence}" if self.comparisons else one.sentence
+            for one in self.candidates
+        ]
+
+    @property
+    def sentence(self) -> str:
+        """The decision on this comparison alone, with what B costs if it may be chosen."""
         size = self._size(self.margin or 0.0)
+        if self.decision == GUARD_FAILED:
+            return f"The guard failed: {self.name_b} is worse than {self.name_a}."
         if self.decision in {"better", "worse"}:
             return f"{self.name_b} is {self.decision} than {self.name_a}{self._cost()}."
         if self.decision == "same":
@@ -102,28 +155,46 @@ class ABReport:
             return f"{self.name_b} is not worse than {self.name_a} by more than {size}{self._cost()}.{self._better()}"
         if self.decision == "cannot tell":
             return f"The judge cannot tell: {self.reason}."
-        if self.reason is not None:
-            return f"Undecided: {self.reason}."
-        return f"Undecided. {self._more()}"
+        undecided = "The guard is not shown to hold" if self.guard else "Undecided"
+        return f"{undecided}: {self.reason}." if self.reason is not None else f"{undecided}. {self._more()}"
 
     @property
     def numbers(self) -> str:
-        """The difference, its interval and what it rests on."""
+        """The difference, its interval and what it rests on; of several comparisons how they hold."""
+        if self.comparisons:
+            together = 1.0 - len(self.comparisons) * (1.0 - self.level)
+            return (
+                f"{len(self.comparisons)} comparisons with {self.name_a}: intervals of {_percent(self.level)} each, "
+                f"so that all hold at once with {_percent(together)}."
+            )
         if not self.compared:
             return f"No {self._things} were compared."
         direction = " (lower is better)" if self.lower_is_better else ""
         return (
             f"{self.name_b} − {self.name_a}: {difference_text(self.difference, self.unit)} "
-            f"({self.level:.0%} interval {interval_text(self.low, self.high, self.unit)}), "
-            f"{_counted(self.compared, self._things)} like these{direction}.{self._unpaired()}"
+            f"({_percent(self.level)} interval {interval_text(self.low, self.high, self.unit)}), "
+            f"{_counted(self.compared, self._things)} like these{direction}.{f' {self.unpaired}.' if self.unpaired else ''}"
         )
+
+    @property
+    def cost_lines(self) -> list[str]:
+        """What answers cost, by candidate."""
+        costs = [(one.name_b, str(cost)) for one in self.candidates for cost in one.costs]
+        return [f"{name}: {cost}" if self.comparisons else cost for name, cost in costs]
+
+    @property
+    def table(self) -> list[tuple[str, ...]]:
+        """All comparisons as texts in columns, the first row their heads; empty if there is one."""
+        heads = ("candidate", "by", "difference", "interval", "compared", "decision")
+        return [heads, *map(_row, self.comparisons)] if self.comparisons else []
 
     @property
     def _things(self) -> str:
         return "samples" if self.basis == "scores" else "prompts"
 
-    def _unpaired(self) -> str:
-        """The samples that only one of the files has."""
+    @property
+    def unpaired(self) -> str:
+        """The samples that only one of the files has, if there are any."""
         sides = [("A", self.details.get("only_in_a")), ("B", self.details.get("only_in_b"))]
         counts = [(side, count) for side, count in sides if count]
         if not counts:
@@ -132,7 +203,7 @@ class ABReport:
         parts = [f"{_counted(first[1], self._things)} only in {first[0]}"]
         parts += [f"{count:,} only in {side}" for side, count in rest]
         verb = "was" if sum(count for _, count in counts) == 1 else "were"
-        return f" {', '.join(parts)} {verb} left out."
+        return f"{', '.join(parts)} {verb} left out"
 
     def _cost(self) -> str:
         change = next((one.change for one in self.costs if one.name == "dollars"), None)
@@ -147,7 +218,8 @@ class ABReport:
     def _more(self) -> str:
         if self.more is None:
             margin = "--margin can say which differences count as the same"
-            wider = margin if self.margin is None else "a wider --margin would decide"
+            wide = "a wider margin would decide" if self.guard else "a wider --margin would decide"
+            wider = margin if self.margin is None else wide
             return f"More {self._things} are needed, or {wider}."
         cost = f", about {self.more_usd}," if self.more_usd else ""
         more = _counted(self.more, self._things, "more ")
@@ -173,6 +245,7 @@ class ABReport:
             "more": self.more,
             "more_usd": self.more_usd,
             "lower_is_better": self.lower_is_better,
+            "guard": self.guard,
             "notes": list(self.notes),
             "costs": [one.to_dict() for one in self.costs],
             **self.details,
@@ -181,33 +254,71 @@ class ABReport:
                 if self.basis == "judge"
                 else {}
             ),
+            **(
+                {
+                    "candidates": [{"b": one.name_b, "decision": one.decision} for one in self.candidates],
+                    "comparisons": [one.to_dict() for one in self.comparisons],
+                }
+                if self.comparisons
+                else {}
+            ),
         }
 
     def to_markdown(self) -> str:
         """A comment for a pull request."""
-        mark = {"worse": "❌", "undecided": "❔", "cannot tell": "❔"}.get(self.decision, "✅")
-        found = [
-            (
-                "difference, lower is better" if self.lower_is_better else "difference",
-                difference_text(self.difference, self.unit),
-            ),
-            (f"{self.level:.0%} interval", interval_text(self.low, self.high, self.unit)),
-        ]
-        rows = [
-            *(found if self.compared else ()),
-            ("compared", f"{self.compared:,}"),
-            *(
-                (name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
-                for name, value in self.details.items()
-                if value is not None
-            ),
-        ]
-        table = "\n".join(f"| {markdown_text(name)} | {markdown_text(value)} |" for name, value in rows)
-        listed = (*map(str, self.costs), *self.notes, *(str(finding) for finding in self.findings))
-        items = "".join(f"\n- {markdown_text(line)}" for line in listed)
-        return f"{mark} **{markdown_text(self.verdict)}**\n\n| | |\n|---|---|\n{table}\n" + (
-            f"{items}\n" if items else ""
+        verdicts = "\n\n".join(
+            f"{_MARKS.get(one.decision, '✅')} **{markdown_text(verdict)}**"
+            for one, verdict in zip(self.candidates, self.verdicts, strict=True)
         )
+        head, *rows = (
+            f"| {' | '.join(map(markdown_text, row))} |" for row in self.table or [("", ""), *self._details()]
+        )
+        rule = f"|{'---|' * (len(self.table[0]) if self.table else 2)}"
+        numbers = (self.numbers,) if self.comparisons else ()
+        listed = (*numbers, *self.cost_lines, *self.notes, *(str(finding) for finding in self.findings))
+        items = "".join(f"\n- {markdown_text(line)}" for line in listed)
+        return "\n".join((f"{verdicts}\n", head, rule, *rows, "")) + (f"{items}\n" if items else "")
+
+    def _details(self) -> Iterator[tuple[str, str]]:
+        """What is known of one comparison, by name."""
+        if self.compared:
+            direction = ", lower is better" if self.lower_is_better else ""
+            yield f"difference{direction}", difference_text(self.difference, self.unit)
+            yield f"{_percent(self.level)} interval", interval_text(self.low, self.high, self.unit)
+        yield "compared", f"{self.compared:,}"
+        for name, value in self.details.items():
+            if value is not None:
+                yield name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _decisive(comparisons: Iterable[ABReport]) -> list[ABReport]:
+    """For each candidate the comparison that decides on it.
+
+    What is worse decides first, then a guard, or a score with a margin, that is not shown to be not worse by more. Of
+    scores without a margin one that is better is enough.
+    """
+
+    def rank(one: ABReport) -> tuple[int, float]:
+        kind = "open" if one.decision == "undecided" and one.margin is not None else one.decision
+        held = one.guard and kind not in {GUARD_FAILED, "open"}
+        return len(_DECISIVE_FIRST) if held else _DECISIVE_FIRST.index(kind), -(one.more or math.inf)
+
+    return [min(found, key=rank) for _, found in groupby(comparisons, lambda one: one.name_b)]
+
+
+def _by(one: ABReport) -> str:
+    """What a comparison is made by."""
+    if one.basis == "judge":
+        return f"judge, {one.unit}"
+    direction = ", lower is better" if one.lower_is_better else ""
+    return f"guard {one.unit}, margin {one.margin:g}{direction}" if one.guard else f"{one.unit}{direction}"
+
+
+def _row(one: ABReport) -> tuple[str, ...]:
+    difference = difference_text(one.difference, one.unit).removesuffix(f" {one.unit}")
+    shown = (difference, interval_text(one.low, one.high, one.unit)) if one.compared else ("–", "–")
+    held = one.guard and one.decision not in {GUARD_FAILED, "undecided"}
+    return one.name_b, _by(one), *shown, f"{one.compared:,}", "holds" if held else one.decision
 
 
 def difference_text(value: float, unit: str) -> str:
@@ -231,6 +342,10 @@ def interval_text(low: float, high: float, unit: str) -> str:
 def _signed(value: float, unit: str) -> str:
     text = f"{abs(value):.{0 if abs(value) >= 1 else 1}f}" if unit == "points" else f"{abs(value):.3g}"
     return f"{'−' if value < 0 else '+'}{text}"
+
+
+def _percent(level: float) -> str:
+    return f"{100.0 * level:.3g}%"
 
 
 def _counted(count: int, things: str, word: str = "") -> str:

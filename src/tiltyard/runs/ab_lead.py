@@ -18,7 +18,7 @@ from tiltyard.core.ratings.paired_difference import (
 )
 from tiltyard.runs.judged_run import JudgedRun
 
-#: The mode of a tournament that `tiltyard ab` runs.
+#: The mode of a tournament that `tiltyard ab` runs; ``ab-3`` if it is one of three comparisons.
 AB_MODE = "ab"
 #: How far apart two models may be, in points, and still count as the same.
 DEFAULT_MARGIN_POINTS = 20.0
@@ -30,6 +30,24 @@ RESTS_ON_JUDGE = frozenset({ABDecision.SAME, ABDecision.NOT_WORSE})
 SCALE_POINTS = 400.0
 #: What an outcome means for the model that is named second; a win in one order and a tie in the other is half a lead.
 _LEADS = {Outcome.MODEL_A: -0.5, Outcome.MODEL_B: 0.5}
+
+
+def ab_mode(comparisons: int) -> str:
+    """The mode of a run that is one of so many comparisons."""
+    return AB_MODE if comparisons == 1 else f"{AB_MODE}-{comparisons}"
+
+
+def ab_comparisons(mode: str) -> int | None:
+    """Of how many comparisons a run of this mode is one; ``None`` if it is no comparison."""
+    name, _, count = mode.partition("-")
+    if name != AB_MODE or not (count.isdecimal() or mode == AB_MODE):
+        return None
+    return max(int(count or 1), 1)
+
+
+def ab_level(comparisons: int) -> float:
+    """The level of each interval at which all of them hold at once with 95 %, by Bonferroni's rule."""
+    return 1.0 - 0.05 / comparisons
 
 
 def points(score: float) -> float:
@@ -50,6 +68,7 @@ def ab_difference(
     planned: int | None,
     *,
     clusters: Mapping[str, str] | None = None,
+    level: float = 0.95,
 ) -> PairedDifference:
     """The mean score of the second model minus a half, with its interval: a confidence sequence if it is ``planned``.
 
@@ -59,7 +78,8 @@ def ab_difference(
     numbers = None
     if clusters is not None:
         _, numbers = np.unique([clusters[prompt] for prompt in leads], return_inverse=True)
-    return paired_difference(np.array(list(leads.values())), 0.5, planned=planned, clusters=numbers)
+    values = np.array(list(leads.values()))
+    return paired_difference(values, 0.5, level=level, planned=planned, clusters=numbers)
 
 
 def slot_findings(run: JudgedRun) -> tuple[Finding, ...]:

@@ -36,10 +36,11 @@ from tiltyard.report.site_boards import (
 )
 from tiltyard.report.site_page import SitePage, render_site_page
 from tiltyard.runs.ab_lead import (
-    AB_MODE,
     DEFAULT_MARGIN_POINTS,
     RESTS_ON_JUDGE,
+    ab_comparisons,
     ab_difference,
+    ab_level,
     planned_prompts,
     points,
     slot_preference,
@@ -390,18 +391,20 @@ def _tournament_title(manifest: TournamentManifest) -> str:
 
 
 def _is_comparison(manifest: TournamentManifest) -> bool:
-    return manifest.mode == AB_MODE and len(manifest.entrants) == 2
+    return ab_comparisons(manifest.mode) is not None and len(manifest.entrants) == 2
 
 
 def _comparison(folder: Path, source: BattleSource, manifest: TournamentManifest) -> ABReport | None:
     """The result of `tiltyard ab` at its default margin: the folder does not keep the margin that was used."""
-    if not _is_comparison(manifest):
+    comparisons = ab_comparisons(manifest.mode)
+    if comparisons is None or not _is_comparison(manifest):
         return None
     name_a, name_b = manifest.entrants
     battles = list(source.battles() if source.rows else ())
     clustered = getattr(manifest.settings().method, "clusters", None) == "category"
     clusters = {one.question_id or "": one.category or "" for one in battles} if clustered else None
-    found = ab_difference(battles, name_b, planned_prompts(manifest.bank_size), clusters=clusters)
+    planned, level = planned_prompts(manifest.bank_size), ab_level(comparisons)
+    found = ab_difference(battles, name_b, planned, clusters=clusters, level=level)
     low, high = points(found.low), points(found.high)
     decision, slot = decide(low, high, DEFAULT_MARGIN_POINTS), None
     if decision in RESTS_ON_JUDGE:

@@ -6,6 +6,7 @@ import asyncio
 import filecmp
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,21 +17,23 @@ from tiltyard.core.ratings.paired_difference import ABDecision
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import LOG_STATUS_NOTE, UNREADABLE_SCORE_NOTE, Answer
 from tiltyard.files.answer_formats.lm_eval import lower_is_better_metrics
-from tiltyard.files.answers import answer_columns, drop_replaced_answers, open_answers
+from tiltyard.files.answers import answer_columns, drop_replaced_answers, open_runs
 from tiltyard.files.input_address import shown_path
 from tiltyard.foundation.option_names import option_name, refuse_unknown
 from tiltyard.report.ab_report import ABReport
-from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS
-from tiltyard.settings.prices import PriceEntry, format_dollars, read_prices
+from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS, ab_level
+from tiltyard.settings.prices import PICODOLLARS_PER_USD, PriceEntry, format_dollars, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge
 from tiltyard.tournaments.ab_costs import cost_ratios
 from tiltyard.tournaments.ab_run import JudgedComparison, StopRule, compare_judged, write_ab_inputs
 from tiltyard.tournaments.ab_scores import (
     NO_CLUSTERS,
     ScoreRule,
-    ScoreTable,
     clusters_of,
+    common_scores,
     compare_scores,
+    lower_is_better,
+    refuse_unknown_scores,
     score_table,
 )
 from tiltyard.tournaments.python_tournament import (
@@ -58,15 +61,22 @@ Side = str | os.PathLike[str] | Iterable[Answer | Mapping[str, Any]] | Any
 
 @dataclass(frozen=True, kw_only=True)
 class ABSettings:
-    """How two models are compared: by ``judges``, or by a ``score`` that both have."""
+    """How models are compared: by ``judges``, or by the ``scores`` that both have."""
 
     judges: Sequence[QuickJudge] = ()
     rubrics: Sequence[str] = ()
-    score: str | None = None
+    #: The scores that decide; every common one if none is named.
+    scores: Sequence[str] = ()
+    #: Scores that must not be worse, each with how much worse still counts as not worse.
+    guards: Mapping[str, float] = field(default_factory=dict)
+    #: The baseline's model and those of the candidates, in files of several models.
+    model_a: str | None = None
+    models_b: Sequence[str] = ()
     #: Differences up to this count as the same: points with a judge (20 by default), units of the score without.
     margin: float | None = None
-    #: Whether lower scores are better; files of lm-evaluation-harness may say so themselves.
+    #: Whether lower is better of the scores that decide, and of which others; files of lm-evaluation-harness may say so.
     lower_is_better: bool = False
+    lower: Sequence[str] = ()
     budget_usd: float | None = None
     prices: Mapping[str, PriceEntry] = field(default_factory=dict)
     max_prompts: int | None = None
@@ -81,14 +91,13 @@ class ABSettings:
     output_dir: Path = Path("runs")
 
     def __post_init__(self) -> None:
-        if self.judges and self.score is not None:
-            raise BadOption(f"{option_name('score')} is for a comparison without {option_name('judge')}")
-        if self.judges and self.lower_is_better:
-            raise BadOption(
-                f"{option_name('lower_is_better')} is for a comparison without {option_name('judge')}"
-            )
-        if self.judges and self.bounds is not None:
-            raise BadOption(f"{option_name('bounds')} is for a comparison without {option_name('judge')}")
+        if not all(0.0 <= margin < math.inf for margin in self.guards.values()):
+            raise BadOption(f"{option_name('guard', dict(self.guards))}: expected margins of 0 or more")
+        scored = {"score": self.scores, "lower_is_better": self.lower_is_better}
+        of_guards = {} if self.guards else {"lower": self.lower, "bounds": self.bounds}
+        for name, given in (scored | of_guards).items():
+            if self.judges and given:
+                raise BadOption(f"{option_name(name)} is for a comparison without {option_name('judge')}")
         if self.bounds is not None and not -math.inf < self.bounds[0] < self.bounds[1] < math.inf:
             raise BadOption(
                 f"{option_name('bounds')} is {self.bounds}; expected two numbers, the lower one first"
@@ -113,7 +122,14 @@ class ABSettings:
 class ABOptions(JudgingOptions, total=False):
     """Further options of a comparison: of scores, and of one with a judge."""
 
+    #: Scores that must not be worse, each with its margin, or their names.
+    guard: Mapping[str, float] | str | Sequence[str]
+    #: The baseline's model and the candidates', in files of several models.
+    a: str
+    b: str | Sequence[str]
     lower_is_better: bool
+    #: Further scores of which lower is better.
+    lower: str | Sequence[str]
     max_prompts: int
     fixed: int
     goal: Goal
@@ -122,27 +138,34 @@ class ABOptions(JudgingOptions, total=False):
 
 
 def ab(
-    a: Side,
-    b: Side,
-    *,
+    base: Side,
+    /,
+    *candidates: Side,
     judge: Judge | Sequence[Judge] = (),
-    score: str | None = None,
+    score: str | Sequence[str] = (),
     margin: float | None = None,
     **options: Unpack[ABOptions],
 ) -> ABReport:
     """Is B better than A? By the scores that both carry, or by a judge that is asked until it is decided.
 
-    ``a`` and ``b`` are files of answers or logs in any known format, answers, mappings, or frames. The result has ``decision`` (``better``,
-    ``not worse``, ``same``, ``worse`` or ``undecided``, said of B; ``cannot tell`` of the judge), the difference with its
-    interval, and ``verdict``, a sentence.
+    ``base`` and each candidate are files of answers or logs in any known format, folders of several runs, answers,
+    mappings, or frames. Without a candidate, the file has several models, and ``a="X", b="Y"`` name them. The result has ``decision``
+    (``better``, ``not worse``, ``same``, ``worse`` or ``undecided``, said of B; ``cannot tell`` of the judge; ``guard
+    failed``), the difference with its interval, and ``verdict``, a sentence. With several scores, guards or candidates,
+    its ``comparisons`` has each of them.
     """
     refuse_unknown("ab", options, ABOptions)
+    guard = options.get("guard", {})
     settings = ABSettings(
         judges=named_judges(judge, options),
         rubrics=several(options.get("rubric", ())),
-        score=score,
+        scores=several(score),
+        guards=guard if isinstance(guard, Mapping) else dict.fromkeys(several(guard), 0.0),
+        model_a=options.get("a"),
+        models_b=several(options.get("b", ())),
         margin=margin,
         lower_is_better=options.get("lower_is_better", False),
+        lower=several(options.get("lower", ())),
         budget_usd=options.get("budget_usd"),
         prices=read_prices(options.get("prices", {})),
         max_prompts=options.get("max_prompts"),
@@ -152,54 +175,139 @@ def ab(
         cluster=options.get("cluster"),
         output_dir=Path(options.get("output_dir", "runs")),
     )
-    return off_the_loop(partial(compare_ab, a, b, settings))
+    return off_the_loop(partial(compare_ab, (base, *candidates), settings))
 
 
 async def ab_async(
-    a: Side,
-    b: Side,
-    *,
+    base: Side,
+    /,
+    *candidates: Side,
     judge: Judge | Sequence[Judge] = (),
-    score: str | None = None,
+    score: str | Sequence[str] = (),
     margin: float | None = None,
     **options: Unpack[ABOptions],
 ) -> ABReport:
     """The same as `ab`, without blocking the event loop."""
-    return await asyncio.to_thread(partial(ab, a, b, judge=judge, score=score, margin=margin, **options))
+    asked = partial(ab, base, *candidates, judge=judge, score=score, margin=margin, **options)
+    return await asyncio.to_thread(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelAnswers:
+    """The answers of one model, and the side that they were read from."""
+
+    side: Side
+    answers: list[Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The baseline and a candidate, how their scores are compared, and what to know of them."""
+
+    first: list[Answer]
+    second: list[Answer]
+    rules: list[ScoreRule]
+    notes: list[str]
 
 
 def compare_ab(
-    a: Side,
-    b: Side,
+    sides: Sequence[Side],
     settings: ABSettings,
     watch: RunObserver | None = None,
     look: Callable[[JudgedComparison], None] = lambda _found: None,
 ) -> ABReport:
-    """Compare two sides; ``look`` is called with the result of every look of a judged comparison."""
+    """Compare candidates with the first side; ``look`` is called with the result of every look of a judged comparison.
+
+    All intervals hold at once: by Bonferroni's rule, each has a share of the 5 % at which one may miss.
+    """
     notes: list[str] = []
-    read_a, read_b = _read(a, notes), _read(b, notes)
-    notes += _sameness(a, b, read_a, read_b)
-    costs = cost_ratios(read_a, read_b, settings.cluster, settings.prices)
-    first, second = _named(a, b, read_a, read_b)
-    if not settings.judges:
-        first, second = drop_other_prompts(first, second, notes)
-        tables = score_table(first), score_table(second)
-        if tables[0].keys().isdisjoint(tables[1]):
-            raise BadOption(_no_shared_score((a, b), tables, notes))
-        score_rule = ScoreRule(
-            settings.score,
-            settings.margin,
-            settings.lower_is_better,
-            settings.goal == "not-worse",
-            settings.bounds,
-            settings.cluster,
+    chosen = _chosen_models(sides, settings, notes)
+    base, *candidates = _named(chosen)
+    pairs = [_pair(base, one, settings, notes) for one in candidates]
+    count = sum(len(pair.rules) + bool(settings.judges) for pair in pairs)
+    found: list[ABReport] = []
+    spent = 0
+    for number, pair in enumerate(pairs):
+        reports: list[ABReport] = []
+        if settings.judges:
+            budget = settings.budget_usd
+            if budget is not None:
+                # What earlier candidates left over is for the later ones.
+                budget = max(budget - spent / PICODOLLARS_PER_USD, 0.0) / (len(pairs) - number)
+            judged = _judged(pair, replace(settings, budget_usd=budget), count, watch or UnwatchedRun(), look)
+            spent += judged.spent or 0
+            reports.append(_by_judges(judged))
+        rules = [replace(rule, level=ab_level(count)) for rule in pair.rules]
+        reports += [compare_scores(pair.first, pair.second, rule) for rule in rules]
+        # Prices are of the models' own names.
+        own = chosen[0].answers, chosen[number + 1].answers
+        costs = cost_ratios(*own, settings.cluster, settings.prices)
+        found += [replace(one, costs=costs) for one in reports]
+        notes += [f"{pair.second[0].model}: {note}" if len(pairs) > 1 else note for note in pair.notes]
+    for one in found:
+        said = [*one.notes, *([one.unpaired] if count > 1 and one.unpaired else [])]
+        notes += [f"{one.name_b}, {one.unit}: {note}" if count > 1 else note for note in said]
+    return replace(ABReport.combined(found), notes=tuple(notes))
+
+
+def _pair(
+    base: _ModelAnswers, candidate: _ModelAnswers, settings: ABSettings, read_notes: Sequence[str]
+) -> _Pair:
+    """The two, by the scores that both have; `BadOption` if they have none, or lack one that was named."""
+    notes = list(_sameness(base, candidate))
+    if settings.judges and not settings.guards:
+        return _Pair(base.answers, candidate.answers, [], notes)
+    first, second = drop_other_prompts(base.answers, candidate.answers, notes)
+    known = common_scores(first, second)
+    if not known:
+        raise BadOption(_no_shared_score((base.side, candidate.side), (first, second), (*read_notes, *notes)))
+    refuse_unknown_scores(
+        known, {"score": settings.scores, "guard": settings.guards, "lower": settings.lower}
+    )
+    deciding = settings.scores or [name for name in known if name not in settings.guards]
+    if settings.judges:
+        deciding = []
+    elif not deciding:
+        raise BadOption(f"{option_name('guard')}: no other score is left to compare")
+    if len(deciding) > 1 and not settings.scores:
+        notes.append(f"compared by every common score, {', '.join(deciding)}; {option_name('score')} chooses")
+    lower_metrics = {*settings.lower, *_lower_metrics(base.side), *_lower_metrics(candidate.side)}
+    margins = [(name, settings.margin, False) for name in deciding]
+    rules = [
+        ScoreRule(
+            name,
+            margin,
+            lower_is_better=lower_is_better(name, lower_metrics) or (settings.lower_is_better and not guard),
+            at_not_worse=guard or settings.goal == "not-worse",
+            bounds=settings.bounds,
+            cluster=settings.cluster,
+            guard=guard,
         )
-        report = compare_scores(first, second, score_rule, _lower_metrics(a) | _lower_metrics(b))
-        return replace(report, notes=(*notes, *report.notes), costs=costs)
+        for name, margin, guard in (*margins, *((*one, True) for one in settings.guards.items()))
+    ]
+    return _Pair(first, second, rules, notes)
+
+
+def _judged(
+    pair: _Pair,
+    settings: ABSettings,
+    comparisons: int,
+    watch: RunObserver,
+    look: Callable[[JudgedComparison], None],
+) -> JudgedComparison:
+    first, second = pair.first, pair.second
     clusters = None
     if settings.cluster not in {None, NO_CLUSTERS}:
         prompts = {one.prompt_id for one in first} & {one.prompt_id for one in second}
         clusters = clusters_of((*first, *second), prompts, settings.cluster or "")
+    rule = StopRule(
+        margin=DEFAULT_MARGIN_POINTS if settings.margin is None else settings.margin,
+        at_not_worse=settings.goal == "not-worse",
+        fixed=settings.fixed,
+        max_prompts=settings.max_prompts,
+        clusters=clusters,
+        comparisons=comparisons,
+    )
     inputs = write_ab_inputs(
         (first, second),
         settings.judges,
@@ -207,59 +315,88 @@ def compare_ab(
         parent=settings.output_dir,
         budget_usd=settings.budget_usd,
         prices=settings.prices,
-        clusters=clusters,
+        rule=rule,
     )
-    rule = StopRule(
-        margin=DEFAULT_MARGIN_POINTS if settings.margin is None else settings.margin,
-        at_not_worse=settings.goal == "not-worse",
-        fixed=settings.fixed,
-        max_prompts=settings.max_prompts,
-        clusters=clusters,
-    )
-    found = compare_judged(inputs, watch or UnwatchedRun(), rule, look)
-    return replace(_by_judges(found), notes=tuple(notes), costs=costs)
+    return compare_judged(inputs, watch, rule, look)
+
+
+def _chosen_models(sides: Sequence[Side], settings: ABSettings, notes: list[str]) -> list[_ModelAnswers]:
+    """The baseline and the candidates: the models of their files, or those that were named in them."""
+    base, *others = [_ModelAnswers(side, _read(side, notes)) for side in sides]
+    chosen = [_of_model(base, settings.model_a, "a")]
+    rest: Sequence[str | None] = [None]
+    if not others:
+        rest = sorted({one.model for one in base.answers} - {chosen[0].answers[0].model})
+        if not rest:
+            raise BadOption(
+                f"{_shown(base.side)}: has the answers of one model; name the candidate's file too"
+            )
+    chosen += [
+        _of_model(other, name, "b") for other in others or [base] for name in settings.models_b or rest
+    ]
+    return chosen
+
+
+def _of_model(found: _ModelAnswers, model: str | None, option: str) -> _ModelAnswers:
+    models = sorted({answer.model for answer in found.answers})
+    if model is None and len(models) > 1:
+        raise BadOption(
+            f"{_shown(found.side)}: has answers of several models ({', '.join(models[:_LISTED_COUNT])}); "
+            f"choose one with {option_name(option, 'MODEL')}"
+        )
+    if model is not None and model not in models:
+        raise BadOption(
+            f"{option_name(option, model)}: {_shown(found.side)} has no such model; "
+            f"it has {', '.join(models[:_LISTED_COUNT])}"
+        )
+    return replace(found, answers=[one for one in found.answers if model in (None, one.model)])
 
 
 def _read(side: Side, notes: list[str]) -> list[Answer]:
+    """The answers of a file, of values, or of a folder, whose files may be several runs of the same samples."""
+    found: list[Answer] = []
     if isinstance(side, str | os.PathLike):
-        source = open_answers(side)
-        name = source.path
-        found = list(drop_replaced_answers(source.answers()))
-        notes += [
-            f"{name}: {reason}"
-            if reason.startswith(LOG_STATUS_NOTE)
-            else f"{name}: {count:,} left out: {reason}"
-            for reason, count in source.notes
-        ]
+        repeats: Counter[tuple[str, str]] = Counter()
+        for source in open_runs(side):
+            # The answers of a further run are further repeats: they replace none of another run.
+            before = repeats.copy()
+            for one in drop_replaced_answers(source.answers()):
+                place = one.model, one.prompt_id
+                found.append(replace(one, repeat=one.repeat + before[place]))
+                repeats[place] = max(repeats[place], found[-1].repeat + 1)
+            notes += [
+                f"{source.path}: {reason}"
+                if reason.startswith(LOG_STATUS_NOTE)
+                else f"{source.path}: {count:,} left out: {reason}"
+                for reason, count in source.notes
+            ]
     else:
-        name = "these answers"
-        found = read_values(side, name)
-    models = sorted({answer.model for answer in found})
-    if len(models) > 1:
-        raise BadOption(
-            f"{name}: has answers of several models ({', '.join(models[:5])}); give each model a file of its own"
-        )
+        found = read_values(side, _shown(side))
     if not found:
-        raise BadOption(f"{name}: has no answers")
+        raise BadOption(f"{_shown(side)}: has no answers")
     return found
 
 
-def _sameness(a: Side, b: Side, first: list[Answer], second: list[Answer]) -> Iterator[str]:
-    paths = [Path(side) for side in (a, b) if isinstance(side, str | os.PathLike)]
+def _shown(side: Side) -> str:
+    return shown_path(side) if isinstance(side, str | os.PathLike) else "these answers"
+
+
+def _sameness(base: _ModelAnswers, candidate: _ModelAnswers) -> Iterator[str]:
+    paths = [Path(side) for side in (base.side, candidate.side) if isinstance(side, str | os.PathLike)]
     files = [path for path in paths if path.is_file()]
-    if len(files) == 2 and filecmp.cmp(files[0], files[1], shallow=False):
-        yield "A and B are the same file"
-    elif first == second:
-        yield "A and B have the same answers"
+    both = list(zip(base.answers, candidate.answers, strict=False))
+    if len(base.answers) == len(candidate.answers) and all(a == replace(b, model=a.model) for a, b in both):
+        identical = len(files) == 2 and filecmp.cmp(files[0], files[1], shallow=False)
+        yield "A and B are the same file" if identical else "A and B have the same answers"
 
 
 def _no_shared_score(
-    sides: tuple[Side, Side], tables: tuple[ScoreTable, ScoreTable], notes: Sequence[str]
+    sides: tuple[Side, Side], answers: tuple[Sequence[Answer], Sequence[Answer]], notes: Sequence[str]
 ) -> str:
     """What scores there are, what could not be read, and what to do."""
     said = ["the files have no score in common"]
-    for name, side, table in zip("AB", sides, tables, strict=True):
-        scores = ", ".join(list(table)[:_LISTED_COUNT])
+    for name, side, found in zip("AB", sides, answers, strict=True):
+        scores = ", ".join(list(score_table(found))[:_LISTED_COUNT])
         columns = () if scores or not isinstance(side, str | os.PathLike) else answer_columns(side)
         listed = f" (its columns: {', '.join(columns[:_LISTED_COUNT])})" if columns else ""
         said.append(f"{name} has {scores or 'no scores'}{listed}")
@@ -268,19 +405,22 @@ def _no_shared_score(
     return f"{'; '.join(said)}; {advice}"
 
 
-def _named(a: Side, b: Side, first: list[Answer], second: list[Answer]) -> tuple[list[Answer], list[Answer]]:
-    """The models' names; those of the files if both are the same model, as for two prompts or settings."""
-    if first[0].model != second[0].model:
-        return first, second
-    stems = [
-        Path(shown_path(side)).stem if isinstance(side, str | os.PathLike) else first[0].model
-        for side in (a, b)
+def _named(chosen: Sequence[_ModelAnswers]) -> list[_ModelAnswers]:
+    """The models' names; those of the files where two have the same, as for two prompts or settings."""
+    models = [one.answers[0].model for one in chosen]
+    names = [
+        Path(shown_path(one.side)).stem
+        if models.count(model) > 1 and isinstance(one.side, str | os.PathLike)
+        else model
+        for one, model in zip(chosen, models, strict=True)
     ]
-    names = stems if stems[0] != stems[1] else [f"A {stems[0]}", f"B {stems[1]}"]
-    return (
-        [replace(one, model=names[0]) for one in first],
-        [replace(one, model=names[1]) for one in second],
-    )
+    names = [f"{chr(ord('A') + k)} {name}" if names.count(name) > 1 else name for k, name in enumerate(names)]
+    return [
+        one
+        if name == model
+        else replace(one, answers=[replace(answer, model=name) for answer in one.answers])
+        for one, name, model in zip(chosen, names, models, strict=True)
+    ]
 
 
 def _lower_metrics(side: Side) -> frozenset[str]:

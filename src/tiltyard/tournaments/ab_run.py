@@ -32,6 +32,8 @@ from tiltyard.runs.ab_lead import (
     RESTS_ON_JUDGE,
     SCALE_POINTS,
     ab_difference,
+    ab_level,
+    ab_mode,
     planned_prompts,
     points,
     slot_findings,
@@ -87,6 +89,8 @@ class StopRule:
     max_prompts: int | None = None
     #: What each prompt comes in, such as its passage.
     clusters: Mapping[str, str] | None = None
+    #: Of how many comparisons this is one: their intervals hold all at once.
+    comparisons: int = 1
 
     def looks(self, prompts: int) -> Iterator[int]:
         """How many of the prompts are judged at each look."""
@@ -174,11 +178,11 @@ def write_ab_inputs(
     parent: Path,
     budget_usd: float | None = None,
     prices: Mapping[str, PriceEntry] | None = None,
-    clusters: Mapping[str, str] | None = None,
+    rule: StopRule,
 ) -> ABInputs:
     """Write configuration, prompts and answers. The same inputs have the same folder, so that a run is resumed.
 
-    ``clusters`` has what each prompt comes in; it is the prompt's category in the run, whose ratings are clustered by it.
+    What a prompt comes in by the ``rule`` is its category in the run, whose ratings are clustered by it.
     """
     first, second = ({one.prompt_id: one for one in side if one.comparable} for side in sides)
     shared = [prompt for prompt in first if prompt in second]
@@ -186,13 +190,18 @@ def write_ab_inputs(
         raise BadOption("no prompt has a response in both files: prompts are paired by their id")
     name_a, name_b = first[shared[0]].model, second[shared[0]].model
     document = quick_document(
-        [name_a, name_b], judges, rubrics, mode=AB_MODE, budget_usd=budget_usd, prices=prices
+        [name_a, name_b],
+        judges,
+        rubrics,
+        mode=ab_mode(rule.comparisons),
+        budget_usd=budget_usd,
+        prices=prices,
     )
     document["checks"] = {"identical": 0, "truncated": 0, "garbage": 0, "repeats": 0}
     answers = [one for prompt in shared for one in (first[prompt], second[prompt])]
-    if clusters is not None:
+    if rule.clusters is not None:
         document["ratings"] = {"cluster": "category"}
-        answers = [replace(one, category=clusters[one.prompt_id]) for one in answers]
+        answers = [replace(one, category=rule.clusters[one.prompt_id]) for one in answers]
     folder = quick_folder(parent, AB_MODE, document, answers)
     write_quick_inputs(folder, document, answers)
     return ABInputs(folder, name_a, name_b, len(shared))
@@ -208,10 +217,10 @@ def compare_judged(
 
     ``look`` is called with the result of every look.
     """
-    whole = prepare_run(RunRequest(config_path=inputs.config, mode=AB_MODE))
+    whole = prepare_run(RunRequest(config_path=inputs.config, mode=ab_mode(rule.comparisons)))
     sizes = list(rule.looks(inputs.prompts))
     if rule.fixed is not None and sizes[0] > 1:
-        watch.note(fixed_power(sizes[0]))
+        watch.note(fixed_power(sizes[0], ab_level(rule.comparisons)))
     seats = whole.seats
     for size in sizes:
         # The run on the first ``size`` prompts, which is resumed as the whole.
@@ -237,9 +246,9 @@ def compare_judged(
     return replace(found, findings=tuple(Finding.from_dict(one) for one in diagnostics["findings"]))
 
 
-def fixed_power(prompts: int) -> str:
+def fixed_power(prompts: int, level: float) -> str:
     """What one look at this many prompts can tell."""
-    precision = expected_precision(np.array([[0, prompts], [prompts, 0]]), prompts)
+    precision = expected_precision(np.array([[0, prompts], [prompts, 0]]), prompts, level=level)
     assert precision is not None
     return (
         f"One look at {prompts:,} prompts: a difference of {precision.detectable:.0f} points is found with "
@@ -261,7 +270,8 @@ def _compared(
     inputs: ABInputs, judged: JudgedTournament, whole: PreparedRun, rule: StopRule
 ) -> JudgedComparison:
     planned, margin = rule.planned(inputs.prompts), rule.margin
-    found = ab_difference(judged.run.battles(), inputs.name_b, planned, clusters=rule.clusters)
+    level = ab_level(rule.comparisons)
+    found = ab_difference(judged.run.battles(), inputs.name_b, planned, clusters=rule.clusters, level=level)
     decision, slot = decide(points(found.low), points(found.high), margin), None
     if rule.fixed is not None and judged.readings.states["unasked"]:
         # The look was planned for all of them.

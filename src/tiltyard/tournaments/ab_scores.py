@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 
@@ -18,16 +18,14 @@ from tiltyard.core.ratings.paired_difference import (
 )
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import Answer
-from tiltyard.files.answer_formats.answer_tables import SHARE_METRICS
+from tiltyard.files.answer_formats.answer_tables import ERROR_METRICS, SHARE_METRICS
 from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.foundation.option_names import option_name
-from tiltyard.report.ab_report import ABReport, interval_text
+from tiltyard.report.ab_report import GUARD_FAILED, ABReport, interval_text
 
 #: Scores of one model: metric → prompt → values of its repeats.
 ScoreTable = Mapping[str, Mapping[str, list[float]]]
 
-#: The score that is compared where there are several and none was chosen.
-_MAIN_SCORE = "score"
 #: From this value on, scores beside some that lie between 0 and 1 look like percentages.
 _LARGE_SCORE_POINTS = 10.0
 #: What `cluster` is called where samples are taken for independent, whatever a test finds.
@@ -39,53 +37,44 @@ _PERMUTATION_COUNT, _LEVEL = 999, 0.05
 
 @dataclass(frozen=True, slots=True)
 class ScoreRule:
-    """How scores are compared."""
+    """How one score is compared."""
 
-    score: str | None = None
+    score: str
     #: Differences up to this count as the same, in units of the score.
     margin: float | None = None
-    #: Whether lower scores are better; files of lm-evaluation-harness may say so themselves.
     lower_is_better: bool = False
     at_not_worse: bool = False
-    #: The least and the greatest value of the score.
+    #: The least and the greatest value of scores that are not known to be shares.
     bounds: tuple[float, float] | None = None
     #: What samples come in.
     cluster: str | None = None
+    #: Whether the score must not be worse by more than the margin, whatever others say.
+    guard: bool = False
+    #: The level of the interval; with several comparisons it is higher, so that all intervals hold at once.
+    level: float = 0.95
 
 
-def compare_scores(
-    first: Sequence[Answer], second: Sequence[Answer], rule: ScoreRule, lower_metrics: Collection[str]
-) -> ABReport:
+def compare_scores(first: Sequence[Answer], second: Sequence[Answer], rule: ScoreRule) -> ABReport:
     """The mean difference of the second model's scores to the first's; repeats of a sample are averaged first."""
-    tables = score_table(first), score_table(second)
-    known = [name for name in tables[0] if name in tables[1]]
-    score = choose_score(known, rule.score)
-    lower = rule.lower_is_better or lower_is_better(score, lower_metrics)
-    others = ", ".join(name for name in known if name != score)
-    notes = []
-    if others and rule.score is None:
-        notes.append(f"compared by {score}; choose another with {option_name('score')}: {others}")
-    a, b = tables[0][score], tables[1][score]
+    score, notes = rule.score, list[str]()
+    a, b = (_values(side, score) for side in (first, second))
     both = [prompt for prompt in a if prompt in b]
-    if not both:
-        raise BadOption(
-            f"no sample has the score {score} in both files: samples are paired by their id; "
-            "are these logs of the same task?"
-        )
-    left, right = (np.array([np.mean(side[prompt]) for prompt in both]) for side in (a, b))
+    left, right = (np.array([fmean(side[prompt]) for prompt in both]) for side in (a, b))
     values = [[value for repeats in side.values() for value in repeats] for side in (a, b)]
     reach = _reach(score, rule.bounds, [*values[0], *values[1]])
-    found = clustered_difference(right - left, reach, (*first, *second), both, rule.cluster, notes)
+    found = clustered_difference(
+        right - left, reach, (*first, *second), both, rule.cluster, notes, level=rule.level
+    )
     if reach is not None and np.isfinite(found.low):
         found = replace(found, low=max(found.low, -reach), high=min(found.high, reach))
-    ends = (-found.high, -found.low) if lower else (found.low, found.high)
+    ends = (-found.high, -found.low) if rule.lower_is_better else (found.low, found.high)
     decision = decide(*ends, rule.margin)
     sought = {ABDecision.UNDECIDED} if rule.at_not_worse else {ABDecision.UNDECIDED, ABDecision.NOT_WORSE}
     needed = prompts_needed(found, rule.margin, not_worse=rule.at_not_worse) if decision in sought else None
     return ABReport(
         name_a=first[0].model,
         name_b=second[0].model,
-        decision=decision.value,
+        decision=GUARD_FAILED if rule.guard and decision is ABDecision.WORSE else decision.value,
         basis="scores",
         unit=score,
         difference=found.mean,
@@ -101,38 +90,50 @@ def compare_scores(
             "only_in_a": len(a) - len(both),
             "only_in_b": len(b) - len(both),
         },
-        lower_is_better=lower,
+        lower_is_better=rule.lower_is_better,
         reason=_nothing_varies(found, reach) if decision is ABDecision.UNDECIDED else None,
         notes=(*notes, *_repeat_note(a, b, both), *_scale_note(*values)),
+        guard=rule.guard,
     )
 
 
-def score_table(answers: Iterable[Answer]) -> ScoreTable:
-    """The scores of a file, by metric and sample."""
-    table: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for answer in answers:
-        for name, value in answer.scores.items():
-            table[name][answer.prompt_id].append(value)
-    return table
-
-
-def choose_score(known: Collection[str], wanted: str | None) -> str:
-    """The score to compare: the wanted one, the only one, or the one that is called ``score``."""
-    if wanted is None and (len(known) == 1 or _MAIN_SCORE in known):
-        return _MAIN_SCORE if _MAIN_SCORE in known else next(iter(known))
-    if wanted is None or wanted not in known:
-        which = (
-            f"{option_name('score', wanted)}: no such score in both"
-            if wanted
-            else f"several scores; choose one with {option_name('score')}"
+def common_scores(first: Sequence[Answer], second: Sequence[Answer]) -> list[str]:
+    """The scores that some sample has on both sides; `BadOption` if samples cannot be paired."""
+    a, b = score_table(first), score_table(second)
+    found = [name for name in a if name in b and not a[name].keys().isdisjoint(b[name])]
+    if not found and not a.keys().isdisjoint(b):
+        raise BadOption(
+            "no sample has a score in both files: samples are paired by their id; are these logs of the same task?"
         )
-        raise BadOption(f"{which}: {', '.join(known)}")
-    return wanted
+    return found
+
+
+def score_table(answers: Sequence[Answer]) -> ScoreTable:
+    """The scores of a file, by metric and sample."""
+    names = dict.fromkeys(name for answer in answers for name in answer.scores)
+    return {name: _values(answers, name) for name in names}
+
+
+def _values(answers: Iterable[Answer], score: str) -> dict[str, list[float]]:
+    """The values of one score, by sample."""
+    found: dict[str, list[float]] = {}
+    for answer in answers:
+        if score in answer.scores:
+            found.setdefault(answer.prompt_id, []).append(answer.scores[score])
+    return found
+
+
+def refuse_unknown_scores(known: Collection[str], named: Mapping[str, Iterable[str]]) -> None:
+    """Refuse scores that some option names and the two sides do not both have."""
+    for option, name in ((option, name) for option, names in named.items() for name in names):
+        if name not in known:
+            raise BadOption(f"{option_name(option, name)}: no such score in both: {', '.join(known)}")
 
 
 def lower_is_better(score: str, metrics: Collection[str]) -> bool:
-    """Whether a score is one of these metrics, with any filter or part."""
-    return score in metrics or _plain_name(score) in metrics
+    """Whether a score is one of these metrics, with any filter or part, or an error by its name."""
+    plain = _plain_name(score)
+    return score in metrics or plain in metrics or plain.lower() in ERROR_METRICS
 
 
 def clusters_of(answers: Iterable[Answer], prompts: Collection[str], field: str) -> dict[str, str]:
@@ -160,6 +161,8 @@ def _reach(score: str, bounds: tuple[float, float] | None, values: Collection[fl
 
     The range of the values at hand says nothing: among many equal samples it is 0.
     """
+    if _plain_name(score).lower() in SHARE_METRICS and all(0.0 <= value <= 1.0 for value in values):
+        return 1.0
     if bounds is not None:
         outside = next((value for value in values if not bounds[0] <= value <= bounds[1]), None)
         if outside is not None:
@@ -167,8 +170,7 @@ def _reach(score: str, bounds: tuple[float, float] | None, values: Collection[fl
                 f"{option_name('bounds', f'{bounds[0]:g},{bounds[1]:g}')}: a score of {score} is {outside:g}"
             )
         return bounds[1] - bounds[0]
-    shares = _plain_name(score).lower() in SHARE_METRICS and all(0.0 <= value <= 1.0 for value in values)
-    return 1.0 if shares or set(values) <= {0.0, 1.0} else None
+    return 1.0 if set(values) <= {0.0, 1.0} else None
 
 
 def _nothing_varies(found: PairedDifference, reach: float | None) -> str | None:
@@ -190,17 +192,18 @@ def clustered_difference(
     prompts: Sequence[str],
     cluster: str | None,
     notes: list[str],
+    level: float = 0.95,
 ) -> PairedDifference:
     """The difference by the clusters that were chosen; else by those that a test finds, if they make it wider."""
 
     def by(field: str) -> PairedDifference:
-        return paired_difference(values, reach, clusters=numbers[field])
+        return paired_difference(values, reach, level=level, clusters=numbers[field])
 
     numbers: dict[str, Ints] = {}
     if cluster is not None and cluster != NO_CLUSTERS:
         numbers[cluster] = _numbered(clusters_of(answers, prompts, cluster))
         return by(cluster)
-    alone = paired_difference(values, reach)
+    alone = paired_difference(values, reach, level=level)
     if cluster == NO_CLUSTERS:
         return alone
     extra = dict.fromkeys(name for answer in answers for name in answer.extra)

@@ -77,6 +77,8 @@ SHARE_METRICS = frozenset(
     {"accuracy", "acc", "acc_norm", "exact_match", "em", "f1", "mc1", "mc2", "pass@1", "passed", "is_correct"}
     | {"success", "includes", "match"}
 )
+#: Metrics of which less is better by what they are.
+ERROR_METRICS = frozenset({"wer", "cer", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte"})
 #: Letters are those of Inspect, as it writes them; words are in any case.
 _LETTERS = {"C": 1.0, "I": 0.0}
 _WORDS = {
@@ -128,7 +130,8 @@ class AnswerTable:
             id=_among(names, known),
             fields={name: column for name, column in fields.items() if column is not None},
             models=models,
-            scores=scored,
+            # Beside the columns of models, a score is nobody's.
+            scores={} if models else scored,
         )
 
     def answers(self, records: Records, tally: Counter[str]) -> Iterator[Answer]:

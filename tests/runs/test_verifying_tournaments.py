@@ -172,7 +172,7 @@ def test_a_configuration_as_it_is_resolved_is_compared_whole(tmp_path):
         "answers": "answers.jsonl",
         "rubrics": {"factuality": {}, "calibration": {}},
         "judge": {"pilot_model": JUDGE, "family": "acme"},
-        "checks": dict.fromkeys(("identical", "truncated", "garbage", "repeats"), 2),
+        "checks": dict.fromkeys(("identical", "truncated", "garbage", "repeats"), 2) | {"planted": 0},
         "elo": {"n_perms": 4, "k_factor_sweep": [8, 16]},
         "ratings": {"n_bootstraps": 4, "inconsistent": "drop"},
         "overall": {"calibration": 0.5, "factuality": 0.25},

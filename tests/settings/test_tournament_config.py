@@ -59,7 +59,13 @@ def test_the_least_configuration_has_every_default(tmp_path):
     assert list(config.modes) == ["pilot", "headline"]
     assert (config.modes["pilot"].prompts.n, config.modes["pilot"].prewarm) == (50, False)
     assert (config.modes["headline"].prompts.all, config.modes["headline"].prewarm) == (True, True)
-    assert config.checks.model_dump() == {"identical": 2, "truncated": 2, "garbage": 2, "repeats": 4}
+    assert config.checks.model_dump() == {
+        "identical": 2,
+        "truncated": 2,
+        "garbage": 2,
+        "repeats": 4,
+        "planted": 16,
+    }
     assert (config.elo.k_factor_sweep, config.elo.default_k) == ((1, 4, 8, 16, 32), 16)
     assert (config.ratings.lean, config.shard_size, config.budget_usd, config.overall) == (
         0.75,

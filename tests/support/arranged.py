@@ -30,7 +30,7 @@ PRICES = {
     "cache_read": 0.3,
     "batch": 0.5,
 }
-NO_CHECKS = {"identical": 0, "truncated": 0, "garbage": 0, "repeats": 0}
+NO_CHECKS = {"identical": 0, "truncated": 0, "garbage": 0, "repeats": 0, "planted": 0}
 
 
 @dataclass

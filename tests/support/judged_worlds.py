@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from tiltyard.core.judging.canaries import SPOILT_KINDS
 from tiltyard.core.judging.diagnostics import JudgeDiagnostics, ResponseTraits, VerdictObserver
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictStep
@@ -89,7 +90,7 @@ def worlds(draw: st.DrawFn) -> list[Shown]:
                     question = replace(base[0], purpose=QuestionPurpose.REPEAT, replicate=1)
                     step = draw(st.sampled_from(VerdictStep))
                     world.append((question, QuestionState.OK, Verdict(step, False, ""), None))
-    kinds = st.sampled_from([QuestionPurpose.IDENTICAL, QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE])
+    kinds = st.sampled_from([QuestionPurpose.IDENTICAL, *SPOILT_KINDS])
     for purpose in draw(st.lists(kinds, max_size=9)):
         spoilt, prompt = draw(st.integers(0, 1)), draw(st.sampled_from("pqrst"))
         world.append(shown(draw(_STEPS), prompt=prompt, second="a", purpose=purpose, spoilt=spoilt))

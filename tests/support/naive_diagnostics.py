@@ -109,7 +109,9 @@ def repeats(mine):
 
 
 def canaries(mine):
-    found = defaultdict(list, {"identical": [], "truncated": [], "garbage": []})
+    found = defaultdict(
+        list, {name: [] for name in ("identical", "truncated", "garbage", "swapped", "empty")}
+    )
     for q, _, verdict, _ in mine:
         if verdict is not None and q.purpose.value in found:
             chosen = DECISIVE.get(verdict.step)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import http.server
 import json
+import sqlite3
 import threading
+import zlib
+from contextlib import closing
 from unittest.mock import patch
 
 import pytest
@@ -14,6 +17,7 @@ import tiltyard
 from support.arranged import Arranged, killing
 from support.servers.paid_llm import paid_llm
 from tiltyard.core.ratings.findings import Finding
+from tiltyard.judges.ledger import Ledger
 from tiltyard.runs.ab_lead import points, slot_preference
 from tiltyard.runs.tournament_writer import write_judged_run
 from tiltyard.tournaments import tournament_run
@@ -514,8 +518,8 @@ class TestJudge:
         assert ran.code == 0, ran.err
         assert "b is better" in ran.out
         assert "30 prompts like these" in ran.out
-        # Both orders of thirty prompts, and nothing else.
-        assert billed.since() == 60
+        # Both orders of thirty prompts and sixteen spoilt answers, and nothing else.
+        assert billed.since() == 76
         (folder,) = (tmp_path / "runs").iterdir()
         assert {"tournament.yaml", "prompts.jsonl", "answers.jsonl", "run"} <= {
             one.name for one in folder.iterdir()
@@ -523,7 +527,7 @@ class TestJudge:
         assert Arranged(tmp_path).call("verify", folder / "run").code == 0
         # The same again costs nothing; the other way round, B is worse.
         assert judged(tmp_path, billed).code == 0
-        assert billed.since() == 60
+        assert billed.since() == 76
 
     def test_its_folder_is_published_with_the_decision(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 60, word=lambda _: " poor")
@@ -548,13 +552,13 @@ class TestJudge:
         assert ran.code == 5
         # The folder is written at the end, not at each of three looks.
         assert written.call_count == 1
-        assert billed.since() == 100
+        assert billed.since() == 116
         assert "Undecided." in ran.out
         assert "30 prompts: " in ran.err
         assert "50 prompts: " in ran.err
         found = json.loads(judged(tmp_path, billed, "--json").out)
         assert (found["compared"], found["decision"], found["unit"]) == (50, "undecided", "points")
-        assert billed.since() == 100
+        assert billed.since() == 116
 
     def test_one_fixed_look_says_its_power_first(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 60, word=lambda _: " poor")
@@ -562,7 +566,7 @@ class TestJudge:
         ran = judged(tmp_path, billed, "--fixed", 20)
         assert (ran.code, "20 prompts like these" in ran.out) == (0, True)
         assert "80% power" in ran.err
-        assert billed.since() == 40
+        assert billed.since() == 56
         stopped = judged(tmp_path, billed, "--fixed", 50, "--budget-usd", 0.3)
         # Half of the planned look is no look.
         assert stopped.code == 3
@@ -605,7 +609,7 @@ class TestJudge:
         assert 0 < paid < 60
         whole = judged(tmp_path, billed, "--budget-usd", 50)
         assert whole.code == 0, whole.err
-        assert billed.since() == 60
+        assert billed.since() == 76
 
     def test_a_budget_for_nothing_says_what_the_first_prompt_may_cost(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 40)
@@ -677,7 +681,7 @@ class TestJudge:
         ran = judged(tmp_path, billed)
         assert ran.code == 5, ran.err
         # Only what was under way at the kill is paid again: at most 16 calls at once.
-        assert 100 <= billed.since() <= 100 + 16
+        assert 116 <= billed.since() <= 116 + 16
         (folder,) = (tmp_path / "runs").iterdir()
         assert arranged.call("verify", folder / "run").code == 0
 
@@ -694,7 +698,7 @@ class TestJudge:
         assert billed.since() == paid
         elsewhere = ab(tmp_path, "a.jsonl", "b.jsonl", *judge, *budget, "--output-dir", "priced")
         assert elsewhere.code == 5
-        assert billed.since() == 100
+        assert billed.since() == 116
 
     def test_a_judge_that_follows_the_slot_does_not_make_two_models_the_same(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 80)
@@ -720,6 +724,102 @@ class TestJudge:
         assert ran.code == 4
         assert "rejected an ordinary" in ran.err
         assert billed.since() == 0
+
+
+def wordy(folder, name, count, word):
+    """Answers of which every kind of spoilt ones can be made."""
+    return log(folder, name, count, word=lambda k: "".join(f" w{k}x{j}" for j in range(12)) + word(k))
+
+
+def alike(folder, count=100):
+    """Two models of which each is better on a quarter of the prompts."""
+    wordy(folder, "a.jsonl", count, lambda k: " fine" if k % 4 == 0 else " poor")
+    wordy(folder, "b.jsonl", count, lambda k: " fine" if k % 4 == 1 else " bad")
+
+
+WIDE = ("--margin", 120, "--json")
+
+
+class TestProof:
+    def test_the_same_is_said_with_the_spoilt_answers_that_were_found(self, tmp_path, billed):
+        alike(tmp_path)
+        ran = judged(tmp_path, billed, *WIDE, "--comment", "c.md")
+        found = json.loads(ran.out)
+        assert (ran.code, found["decision"], found["notes"]) == (0, "same", [])
+        assert (found["spoilt_answers"], found["spoilt_answers_found"]) == (16, 16)
+        assert 0.4 <= found["tie_share"] <= 0.6
+        assert "16 of 16" in (tmp_path / "c.md").read_text()
+        assert billed.since() == 2 * found["compared"] + 16
+        # Spoilt answers are in no battle; the published page says the same.
+        folder = tmp_path / found["run"]
+        diagnostics = json.loads((folder / "diagnostics.json").read_text())
+        assert diagnostics["judges"][0]["swapped"]["n"] == 4
+        assert len((folder / "battles.jsonl").read_text().splitlines()) == found["compared"]
+        assert Arranged(tmp_path).call("verify", folder).code == 0
+        assert Arranged(tmp_path).call("read", folder, "--failed-checks").code == 0
+
+    def test_a_later_run_plants_four(self, tmp_path, billed):
+        alike(tmp_path)
+        judged(tmp_path, billed, *WIDE)
+        before = billed.since()
+        for name in ("a.jsonl", "b.jsonl"):
+            (tmp_path / name).write_text(
+                (tmp_path / name).read_text().replace("Question", "Query").replace("x", "y")
+            )
+        found = json.loads(judged(tmp_path, billed, *WIDE).out)
+        assert (found["decision"], found["spoilt_answers"]) == ("same", 4)
+        assert billed.since() - before == 2 * found["compared"] + 4
+        assert Arranged(tmp_path).call("verify", tmp_path / found["run"]).code == 0
+        # Another model behind the same name voids it, and the next run proves it anew.
+        (place,) = tmp_path.rglob("ledger.sqlite")
+        with closing(sqlite3.connect(place)) as rows:
+            stored = rows.execute("SELECT request_key, body FROM judge_replies").fetchall()
+        (key,) = {key for key, body in stored if "served" in json.loads(zlib.decompress(body))}
+        with closing(Ledger(f"sqlite:///{place}")) as ledger:
+            ledger.add_note(key, {"served": ["another"]})
+        fixed = (*WIDE, "--fixed", 100)
+        assert judged(tmp_path, billed, *fixed).code == 4
+        anew = json.loads(judged(tmp_path, billed, *fixed).out)
+        assert (anew["decision"], anew["spoilt_answers"]) == ("same", 16)
+
+    @pytest.mark.parametrize("model", ["ties", "coarse", "blind-swapped", "blind-garbage"])
+    def test_a_judge_that_cannot_tell_does_not_say_the_same(self, tmp_path, billed, model):
+        alike(tmp_path)
+        ran = judged(tmp_path, billed, *WIDE, model=model)
+        found = json.loads(ran.out)
+        assert (ran.code, found["decision"]) == (4, "cannot tell")
+        assert found["spoilt_answers_found"] == {"ties": 0, "coarse": 16}.get(model, 12)
+        if model == "coarse":
+            accepted = json.loads(judged(tmp_path, billed, *WIDE, "--ties-are-same", model=model).out)
+            assert (accepted["decision"], accepted["tie_share"]) == ("same", 1.0)
+            # The published page does not know that ties were accepted.
+            judged(tmp_path, billed, "--fixed", 100, "--ties-are-same", model=model)
+            assert Arranged(tmp_path).call("publish", found["run"].removesuffix("/run"), "site").code == 0
+            assert "cannot tell" in (tmp_path / "site/index.html").read_text()
+
+    def test_a_judge_that_cannot_tell_still_says_what_is_better(self, tmp_path, billed):
+        wordy(tmp_path, "a.jsonl", 40, lambda _: " poor")
+        wordy(tmp_path, "b.jsonl", 40, lambda _: " fine")
+        ran = judged(tmp_path, billed, "--json", model="blind-empty")
+        found = json.loads(ran.out)
+        assert (ran.code, found["decision"]) == (0, "better")
+        assert [one["name"] for one in found["findings"]] == ["fails-canaries"]
+
+    def test_equal_answers_are_ties_that_nobody_is_asked_about(self, tmp_path, billed):
+        wordy(tmp_path, "a.jsonl", 60, lambda k: " fine" if k % 6 == 0 else "")
+        wordy(tmp_path, "b.jsonl", 60, lambda k: " fine" if k % 6 == 1 else "")
+        found = json.loads(judged(tmp_path, billed, *WIDE, "--fixed", 60).out)
+        assert (found["compared"], found["decision"], found["tie_share"]) == (60, "same", 0.0)
+        assert billed.since() == 2 * 20 + 16
+        assert Arranged(tmp_path).call("verify", tmp_path / found["run"]).code == 0
+
+    def test_few_prompts_plant_what_can_be_made_of_them(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 3, word=lambda _: " poor")
+        log(tmp_path, "b.jsonl", 3, word=lambda _: " bad")
+        ran = judged(tmp_path, billed, "--fixed", 3, "--margin", 500)
+        assert ran.code == 4
+        assert "swapped" in ran.err
+        assert billed.since() == 2 * 3 + 6
 
 
 def test_a_judge_follows_the_slot_if_it_flips_often_and_prefers_one():
@@ -762,4 +862,4 @@ class TestPython:
         found = asyncio.run(asked)
         assert (found.decision, found.details["spent"]) == ("better", None)
         assert found.low > 0.0
-        assert billed.since() == 60
+        assert billed.since() == 76

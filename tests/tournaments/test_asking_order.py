@@ -13,7 +13,7 @@ from support.arranged import arrange
 from tiltyard.settings.prices import to_picodollars
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
-CHECKS = {"identical": 1, "truncated": 1, "garbage": 1, "repeats": 2}
+CHECKS = {"identical": 1, "truncated": 1, "garbage": 1, "repeats": 2, "planted": 0}
 
 
 @pytest.fixture(scope="module")

@@ -154,7 +154,7 @@ def test_the_prompts_of_a_pilot_can_be_named(paper):
 
 def test_control_questions_are_no_reason_to_pay_again(paper):
     arranged = configured(paper)
-    paper.write_config(checks={"identical": 2})
+    paper.write_config(checks={"identical": 2, "planted": 0})
     for name in DIMENSIONS:
         paper.pay(JUDGE, name)
     ran = rate(arranged, "--limit-pairs", 12)

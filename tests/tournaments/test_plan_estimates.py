@@ -20,7 +20,7 @@ def flat(ran):
 
 
 def test_a_plan_asks_nothing_and_names_every_question(tmp_path, billed):
-    arranged = arrange(tmp_path, judge=billed.judge(), checks={"identical": 1, "repeats": 1})
+    arranged = arrange(tmp_path, judge=billed.judge(), checks={"identical": 1, "repeats": 1, "planted": 0})
     rows = arranged.questions()
     assert billed.since() == 0
     plan = arranged.prepared().plan

@@ -111,5 +111,5 @@ def test_ab_stops_says_why_and_is_resumed(tmp_path, billed, how):
     arranged.done("verify", folder / "run")
     billed.server.change(stops_after=None)
     assert "b is better" in arranged.done(*command).out
-    assert billed.since() == 60
+    assert billed.since() == 76
     arranged.done("verify", folder / "run")

@@ -14,7 +14,7 @@ from support.arranged import arrange, read_lines, write_lines
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.errors import BadConfig
 
-CHECKS = {"identical": 1, "truncated": 1, "garbage": 1, "repeats": 2}
+CHECKS = {"identical": 1, "truncated": 1, "garbage": 1, "repeats": 2, "planted": 0}
 #: Nobody answers there, and nobody is asked.
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
 

@@ -111,7 +111,7 @@ def test_unreadable_replies_are_asked_for_once_more_and_kept_apart(tmp_path):
 
 
 def test_checks_are_asked_and_looked_at_and_rated_by_nobody(tmp_path, billed):
-    checks = {"identical": 2, "truncated": 2, "garbage": 2, "repeats": 4}
+    checks = {"identical": 2, "truncated": 2, "garbage": 2, "repeats": 4, "planted": 0}
     arranged = arrange(tmp_path, dimensions=1, judge=billed.judge(), checks=checks)
     arranged.done("run", arranged.config, "--output-dir", "out")
     purposes = Counter(row["purpose"] for row in arranged.verdicts())

@@ -104,6 +104,9 @@ def ab(
     price: PriceOption = None,
     max_prompts: Annotated[int | None, typer.Option(min=1, help="Judge at most this many prompts.")] = None,
     fixed: Annotated[int | None, typer.Option(min=2, help="Judge this many prompts, and look once.")] = None,
+    ties_are_same: Annotated[
+        bool, typer.Option("--ties-are-same", help="A judge that ties nearly everything may say: the same.")
+    ] = False,
     output_dir: Annotated[
         Path, typer.Option(help="Where the folder of a judged comparison is written.")
     ] = Path("runs"),
@@ -140,6 +143,7 @@ def ab(
         goal=goal,
         bounds=None if bounds is None else _bounds(bounds),
         cluster=cluster,
+        ties_are_same=ties_are_same,
         output_dir=output_dir,
     )
     with QuietProgress() as watcher:

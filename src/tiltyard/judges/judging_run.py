@@ -391,7 +391,10 @@ class QuestionResults:
             yield judged
 
     def _dimension(self, name: str) -> Iterator[JudgedQuestion]:
-        questions = self._plan.keys(name)
+        return self.of(self._plan.keys(name))
+
+    def of(self, questions: Iterator[tuple[Question, str]]) -> Iterator[JudgedQuestion]:
+        """The results of these questions, each with its key."""
         while together := list(islice(questions, _QUESTION_BATCH_COUNT)):
             replies = self._ledger.replies(key for _, key in together)
             for question, key in together:

@@ -187,6 +187,14 @@ class Ledger:
                 found.setdefault(key, []).append(json.loads(zlib.decompress(packed)))
         return found
 
+    def add_note(self, key: str, note: Body) -> None:
+        """Store a note among the replies, after earlier ones with its key, which is no request's."""
+        with self._database.transaction():
+            earlier = self.replies([key]).get(key, [])
+            row = {"request_key": key, "ask": len(earlier), "body": _packed(note), "received_at": time.time()}
+            if note not in earlier[-1:]:
+                self._database.change(self._sql["add_reply"], row)
+
     # Attempts
 
     def begin(self, intents: Sequence[AttemptIntent]) -> list[ReservationResult]:

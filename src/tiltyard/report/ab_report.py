@@ -96,6 +96,8 @@ class ABReport:
     stopped: bool = False
     problems: tuple[str, ...] = ()
     lower_is_better: bool = False
+    #: What it rests on that they are the same, or one is not worse, by a judge.
+    evidence: str | None = None
     #: Why it is undecided, if not for want of prompts.
     reason: str | None = None
     #: What to know of the judges.
@@ -150,9 +152,11 @@ class ABReport:
         if self.decision in {"better", "worse"}:
             return f"{self.name_b} is {self.decision} than {self.name_a}{self._cost()}."
         if self.decision == "same":
-            return f"{self.name_b} and {self.name_a} are the same within ±{size}{self._cost()}."
+            return (
+                f"{self.name_b} and {self.name_a} are the same within ±{size}{self._as_far()}{self._cost()}."
+            )
         if self.decision == "not worse":
-            return f"{self.name_b} is not worse than {self.name_a} by more than {size}{self._cost()}.{self._better()}"
+            return f"{self.name_b} is not worse than {self.name_a} by more than {size}{self._as_far()}{self._cost()}.{self._better()}"
         if self.decision == "cannot tell":
             return f"The judge cannot tell: {self.reason}."
         undecided = "The guard is not shown to hold" if self.guard else "Undecided"
@@ -204,6 +208,9 @@ class ABReport:
         parts += [f"{count:,} only in {side}" for side, count in rest]
         verb = "was" if sum(count for _, count in counts) == 1 else "were"
         return f"{', '.join(parts)} {verb} left out"
+
+    def _as_far(self) -> str:
+        return "" if self.evidence is None else f", as far as this judge can tell: {self.evidence}"
 
     def _cost(self) -> str:
         change = next((one.change for one in self.costs if one.name == "dollars"), None)

@@ -35,6 +35,8 @@ ShareName = Literal[
     "identical",
     "truncated",
     "garbage",
+    "swapped",
+    "empty",
 ]
 #: Each share: its label, and its value for an unbiased judge.
 SHARES: Mapping[ShareName, tuple[str, str]] = {
@@ -50,6 +52,8 @@ SHARES: Mapping[ShareName, tuple[str, str]] = {
     "identical": ("Identical pair called even", "100 %"),
     "truncated": ("Saw a truncated response", "100 %"),
     "garbage": ("Saw a garbage response", "100 %"),
+    "swapped": ("Saw the response to another prompt", "100 %"),
+    "empty": ("Saw an empty response", "100 %"),
 }
 #: The shares whose matches or checks can be read, and the filter that shows them.
 _READ: Mapping[str, str] = {
@@ -59,6 +63,8 @@ _READ: Mapping[str, str] = {
     "identical": "checks",
     "truncated": "checks",
     "garbage": "checks",
+    "swapped": "checks",
+    "empty": "checks",
 }
 #: The shares that are shown by dimension, too.
 _BY_DIMENSION: tuple[ShareName, ...] = (

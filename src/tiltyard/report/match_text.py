@@ -31,6 +31,8 @@ _CHECKS = {
     QuestionPurpose.TRUNCATED: "a truncated copy: the whole response is better",
     QuestionPurpose.GARBAGE: "a shuffled copy: the whole response is better",
     QuestionPurpose.REPEAT: "a question asked again: the same choice is expected",
+    QuestionPurpose.SWAPPED: "the response to another prompt: the one to this prompt is better",
+    QuestionPurpose.EMPTY: "an empty response: the other is better",
 }
 _PASSED = {True: "passed", False: "failed", None: "cannot be said"}
 

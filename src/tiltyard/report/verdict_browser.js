@@ -189,7 +189,7 @@
 
   // --- The list.
 
-  const kinds = { i: "identical pair", t: "truncated copy", g: "shuffled copy", r: "asked again" };
+  const kinds = { i: "identical pair", t: "truncated copy", g: "shuffled copy", r: "asked again", s: "another prompt's response", e: "empty response" };
   const marks = { "+": "passed", "!": "failed", "-": "no verdict", "?": "nothing to compare with" };
   const outcome = (letter, row) => ({
     A: `${data.entrants[row.a]} won`, B: `${data.entrants[row.b]} won`, a: `lean to ${data.entrants[row.a]}`,
@@ -306,6 +306,7 @@
   const expected = {
     i: "Both responses are the same: neither is better.", t: "One response is a truncated copy of the other: the whole one is better.",
     g: "One response is a copy of the other with its words shuffled: the whole one is better.", r: "A question of a match, asked again: the same choice is expected.",
+    s: "One response is to another prompt: the one to this prompt is better.", e: "One response is empty: the other is better.",
   };
   const foundAnswer = (texts, model) => (texts ? texts[5].find((entry) => entry[0] === model) : undefined);
   /** What came before a prompt or a response, folded. */

@@ -52,6 +52,8 @@ _PURPOSES = {
     QuestionPurpose.TRUNCATED: "t",
     QuestionPurpose.GARBAGE: "g",
     QuestionPurpose.REPEAT: "r",
+    QuestionPurpose.SWAPPED: "s",
+    QuestionPurpose.EMPTY: "e",
 }
 
 #: Stores a finished part under its name.
@@ -208,7 +210,7 @@ class VerdictParts:
         if group.purpose is QuestionPurpose.REPEAT:
             return {"said": said, "before": group.before}
         whole = self._responses.get((question.first, question.prompt_id), "")
-        shown = question_texts(question, QuestionTexts("", whole, whole))
+        shown = question_texts(question, QuestionTexts("", whole, whole), self._responses)
         copy = shown.second if question.spoilt else shown.first
         return {"said": said, "copy": _cut(copy, _RESPONSE_CHARACTERS)}
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from tiltyard.core.battles import Battle, Label, Outcome
+from tiltyard.core.judging.canaries import MIN_PROOF_COUNT
 from tiltyard.core.judging.diagnostics import VerdictObserver, list_judge_findings
+from tiltyard.core.judging.judge_proof import JudgeProof
+from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.paired_difference import (
     MIN_SEQUENCE_PROMPTS,
@@ -16,6 +20,7 @@ from tiltyard.core.ratings.paired_difference import (
     PairedDifference,
     paired_difference,
 )
+from tiltyard.foundation.option_names import option_name
 from tiltyard.runs.judged_run import JudgedRun
 
 #: The mode of a tournament that `tiltyard ab` runs; ``ab-3`` if it is one of three comparisons.
@@ -26,6 +31,8 @@ DEFAULT_MARGIN_POINTS = 20.0
 PLANNED_PROMPTS = 500
 #: What is only said if the judge can tell answers apart: ties alone would say it too.
 RESTS_ON_JUDGE = frozenset({ABDecision.SAME, ABDecision.NOT_WORSE})
+#: With more ties than this among answers that differ, a judge may see no difference but the plainest.
+_TIE_SHARE = 0.9
 #: Points of a rating per unit of log odds to the base 10.
 SCALE_POINTS = 400.0
 #: What an outcome means for the model that is named second; a win in one order and a tie in the other is half a lead.
@@ -87,7 +94,8 @@ def slot_findings(run: JudgedRun) -> tuple[Finding, ...]:
     observer = VerdictObserver()
     for dimension in run.dimensions:
         for judged in run.judged(dimension):
-            observer.add(judged.question, judged.state, judged.verdict)
+            if not judged.free:
+                observer.add(judged.question, judged.state, judged.verdict)
     return list_judge_findings(observer.diagnostics(run.judge_families))
 
 
@@ -110,6 +118,57 @@ def slot_preference(findings: Iterable[Finding]) -> str | None:
                 "with the order"
             )
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeEvidence:
+    """What it rests on that two models are the same: spoilt answers that the judges found, and their ties."""
+
+    proofs: tuple[JudgeProof, ...]
+    #: Battles between answers that differ, and how many of these are ties.
+    differing: int
+    tied: int
+
+    @classmethod
+    def of(
+        cls, proofs: Iterable[JudgeProof], judged: Iterable[JudgedQuestion], battles: Iterable[Battle]
+    ) -> JudgeEvidence:
+        """From all questions and battles of two models."""
+        free = {(one.question.dimension, one.question.prompt_id) for one in judged if one.free}
+        asked = [one for one in battles if (one.dimension, one.question_id) not in free]
+        return cls(tuple(proofs), len(asked), sum(one.winner not in _LEADS for one in asked))
+
+    @property
+    def tie_share(self) -> float:
+        return self.tied / max(self.differing, 1)
+
+    def doubt(self, *, ties_are_same: bool = False) -> str | None:
+        """Why the verdicts cannot say that two models are the same; ``None`` if they can."""
+        if not self.differing:
+            return None
+        failed = next((proof for proof in self.proofs if not proof.holds), None)
+        if failed is None and self.proofs:
+            if ties_are_same or self.tie_share <= _TIE_SHARE:
+                return None
+            accepts = option_name("ties_are_same", True)
+            return f"{self.tie_share:.0%} of the answers that differ are ties, too many to mean the same; {accepts} accepts them"
+        if failed is None or (failed.asked < MIN_PROOF_COUNT and not failed.kept):
+            planted = 0 if failed is None else failed.asked
+            needed = f"without an earlier proof {MIN_PROOF_COUNT} are needed"
+            return (
+                f"{planted} spoilt answers were planted, and {needed}: run the command again, or add prompts"
+            )
+        kinds = ", ".join(f"{kind} {found} of {asked}" for kind, (found, asked) in failed.kinds.items())
+        return (
+            f"the judge {failed.judge} found only {failed.found} of {failed.asked} spoilt answers ({kinds})"
+        )
+
+    def __str__(self) -> str:
+        if not self.differing:
+            return "no answer differs"
+        found, asked = (sum(getattr(one, name) for one in self.proofs) for name in ("found", "asked"))
+        earlier = " beside an earlier proof" if any(one.kept for one in self.proofs) else ""
+        return f"{found} of {asked} spoilt answers found{earlier}, {self.tie_share:.0%} ties"
 
 
 def _leads(battles: Iterable[Battle], name_b: str) -> dict[str, float]:

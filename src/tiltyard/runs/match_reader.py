@@ -94,8 +94,9 @@ def _read(
 def _with_texts(group: VerdictGroup, texts: ResponseTexts, line: int) -> ReadMatch:
     try:
         one, other = (texts.answer(model, group.prompt_id) for model in (group.model_a, group.model_b))
+        texts_shown = QuestionTexts("", one.response, other.response)
+        shown = question_texts(group.judged[0].question, texts_shown, texts)
     except KeyError:
         raise UnreadableFile(f"{ANSWERS} has no answer to {group.prompt_id!r} that was judged") from None
-    shown = question_texts(group.judged[0].question, QuestionTexts("", one.response, other.response))
     contexts = context_of(one), context_of(other)
     return ReadMatch(group, one.prompt, one.category, (shown.first, shown.second), contexts, line)

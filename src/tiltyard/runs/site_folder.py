@@ -13,6 +13,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT, CheckCounts
+from tiltyard.core.judging.judge_proof import judge_proofs
+from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.paired_difference import ABDecision, decide
 from tiltyard.errors import BadOption, BrokenArtifact
@@ -38,6 +41,7 @@ from tiltyard.report.site_page import SitePage, render_site_page
 from tiltyard.runs.ab_lead import (
     DEFAULT_MARGIN_POINTS,
     RESTS_ON_JUDGE,
+    JudgeEvidence,
     ab_comparisons,
     ab_difference,
     ab_level,
@@ -58,12 +62,15 @@ from tiltyard.runs.manifest import (
     json_bytes,
     locate_run,
     manifest_kind,
+    read_lines,
     read_manifest,
     read_manifest_as,
 )
 from tiltyard.runs.rating_documents import plain_names
 from tiltyard.runs.run_verification import verify_run
+from tiltyard.runs.tournament_files import question_file
 from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_replay import configured_checks
 from tiltyard.runs.tournament_writer import read_run_documents
 
 #: Fields that say nothing about persons or texts.
@@ -406,11 +413,14 @@ def _comparison(folder: Path, source: BattleSource, manifest: TournamentManifest
     planned, level = planned_prompts(manifest.bank_size), ab_level(comparisons)
     found = ab_difference(battles, name_b, planned, clusters=clusters, level=level)
     low, high = points(found.low), points(found.high)
-    decision, slot = decide(low, high, DEFAULT_MARGIN_POINTS), None
+    decision, doubt, evidence = decide(low, high, DEFAULT_MARGIN_POINTS), None, None
     if decision in RESTS_ON_JUDGE:
         diagnostics, _ = read_run_documents(folder)
-        slot = slot_preference(Finding.from_dict(one) for one in diagnostics["findings"])
-        decision = decision if slot is None else ABDecision.CANNOT_TELL
+        rows = [row for name in manifest.dimensions for row in _judged(folder, name)]
+        kept = (configured_checks(manifest) or CheckCounts()).planted == KEPT_PLANTED_COUNT
+        evidence = JudgeEvidence.of(judge_proofs(rows, kept=kept), rows, battles)
+        doubt = slot_preference(Finding.from_dict(one) for one in diagnostics["findings"]) or evidence.doubt()
+        decision = decision if doubt is None else ABDecision.CANNOT_TELL
     return ABReport(
         name_a=name_a,
         name_b=name_b,
@@ -423,5 +433,11 @@ def _comparison(folder: Path, source: BattleSource, manifest: TournamentManifest
         level=found.level,
         compared=found.prompts,
         margin=DEFAULT_MARGIN_POINTS,
-        reason=slot,
+        reason=doubt,
+        evidence=None if evidence is None else str(evidence),
     )
+
+
+def _judged(folder: Path, dimension: str) -> Iterator[JudgedQuestion]:
+    for where, row in read_lines(folder / question_file(dimension)):
+        yield JudgedQuestion.from_dict(row, where)

@@ -34,11 +34,12 @@ def configured_checks(manifest: TournamentManifest) -> CheckCounts | None:
     stated, names = manifest.config["checks"], [field.name for field in fields(CheckCounts)]
     if (
         not isinstance(stated, dict)
-        or set(stated) != set(names)
+        # Runs of earlier versions plant no further ones.
+        or {"planted", *stated} != set(names)
         or not all(type(count) is int and count >= 0 for count in stated.values())
     ):
         raise UnreadableFile(f"{CONFIG}: checks: expected a count, 0 or more, of each: {', '.join(names)}")
-    return CheckCounts(**stated)
+    return CheckCounts(**{"planted": 0, **stated})
 
 
 class ResponseTexts(Mapping[tuple[str, str], str]):
@@ -90,9 +91,10 @@ class ExpectedQuestions:
         judges: Sequence[str],
         checks: CheckCounts | None,
         texts: Mapping[tuple[str, str], str],
+        drawn_prompts: Sequence[str] = (),
     ) -> None:
         asked = chain.from_iterable(match_questions(match, judges) for match in matches)
-        planted = [] if checks is None else check_questions(matches, texts, judges, checks)
+        planted = [] if checks is None else check_questions(matches, texts, judges, checks, drawn_prompts)
         self._due = chain(asked, planted)
         self._open = checks is None
         self._extra: set[str] = set()
@@ -198,14 +200,14 @@ def battles_check(
     """Parse every reply again, reconcile every pair of orders again, and compare the resulting battles."""
     number, problem = 0, ""
     checks = configured_checks(manifest)
+    drawn = gathering.drawn_prompts()
     yield _planted_check(checks)
     with (folder / BATTLE_LINES).open("rb") as file:
         for place, name in enumerate(manifest.dimensions):
             where = question_file(name)
             mine = [match for match in matches.matches if match.dimension == name]
-            verdicts = _Verdicts(
-                folder / where, manifest, ExpectedQuestions(mine, manifest.judges, checks, texts)
-            )
+            due = ExpectedQuestions(mine, manifest.judges, checks, texts, drawn)
+            verdicts = _Verdicts(folder / where, manifest, due)
             with (folder / verdict_file(name)).open("rb") as lines:
                 judgments = _Judgments(lines)
                 try:

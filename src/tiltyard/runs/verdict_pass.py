@@ -18,7 +18,7 @@ from tiltyard.core.judging.diagnostics import (
 )
 from tiltyard.core.judging.diagnostics.rater_agreement import MatchKey
 from tiltyard.core.judging.judged_question import JudgedQuestion
-from tiltyard.core.judging.matches import Match, Prompt
+from tiltyard.core.judging.matches import Match, Prompt, draw_order
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.reconciliation import (
     JudgedMatch,
@@ -222,6 +222,10 @@ class VerdictPass:
                 extra = self._responses.style_row(settled.battle)
                 yield settled, replace(settled.battle, extra=extra)
 
+    def drawn_prompts(self) -> list[str]:
+        """The prompts in the order in which they were drawn."""
+        return draw_order(self._responses.prompts.values(), self._manifest.pilot_seed)
+
     def judgment_row(self, settled: JudgedMatch, battle: Battle) -> dict[str, object]:
         """The line of a settled match in `verdicts/<dimension>.jsonl`."""
         source = self._responses.prompts[settled.match.prompt_id].source
@@ -234,8 +238,9 @@ class VerdictPass:
                 if one.question.purpose is QuestionPurpose.MATCH
                 else None
             )
-            self._observer.add(one.question, one.state, one.verdict, traits)
-            self._forms[one.question.judge] = one.form
+            if not one.free:
+                self._observer.add(one.question, one.state, one.verdict, traits)
+                self._forms[one.question.judge] = one.form
             self.asked.add(one)
             yield one
 

@@ -271,6 +271,8 @@ class ChecksSection(ConfigSection):
     garbage: NonNegative = 2
     #: Questions asked a second time, to see whether the judge agrees with itself.
     repeats: NonNegative = 4
+    #: Spoilt answers of all kinds together, the truncated and shuffled ones above among them.
+    planted: NonNegative = 16
 
 
 class EloSection(ConfigSection):

@@ -88,6 +88,8 @@ class ABSettings:
     bounds: tuple[float, float] | None = None
     #: A field of the answers by which prompts belong together.
     cluster: str | None = None
+    #: Whether a judge that calls nearly everything a tie may say that they are the same.
+    ties_are_same: bool = False
     output_dir: Path = Path("runs")
 
     def __post_init__(self) -> None:
@@ -110,10 +112,10 @@ class ABSettings:
             )
         if self.fixed is not None and self.max_prompts is not None:
             raise BadOption(f"{option_name('fixed')} and {option_name('max_prompts')}: choose one of them")
-        if not self.judges and (self.rubrics or self.budget_usd is not None or self.fixed is not None):
-            needing = [
-                option_name(name) for name in ("rubric", "provider", "base_url", "budget_usd", "fixed")
-            ]
+        needed = bool(self.rubrics) or self.ties_are_same or (self.budget_usd, self.fixed) != (None, None)
+        if needed and not self.judges:
+            names = ("rubric", "provider", "base_url", "budget_usd", "ties_are_same", "fixed")
+            needing = [option_name(name) for name in names]
             raise BadOption(
                 f"{', '.join(needing[:-1])} and {needing[-1]} need {option_name('judge', 'MODEL')}"
             )
@@ -135,6 +137,7 @@ class ABOptions(JudgingOptions, total=False):
     goal: Goal
     bounds: tuple[float, float]
     cluster: str
+    ties_are_same: bool
 
 
 def ab(
@@ -173,6 +176,7 @@ def ab(
         goal=options.get("goal", "decide"),
         bounds=options.get("bounds"),
         cluster=options.get("cluster"),
+        ties_are_same=options.get("ties_are_same", False),
         output_dir=Path(options.get("output_dir", "runs")),
     )
     return off_the_loop(partial(compare_ab, (base, *candidates), settings))
@@ -307,6 +311,7 @@ def _judged(
         max_prompts=settings.max_prompts,
         clusters=clusters,
         comparisons=comparisons,
+        ties_are_same=settings.ties_are_same,
     )
     inputs = write_ab_inputs(
         (first, second),
@@ -451,12 +456,24 @@ def _by_judges(found: JudgedComparison) -> ABReport:
             "judges": ", ".join(found.judges),
             "spent": None if found.spent is None else format_dollars(found.spent),
             "run": str(found.inputs.run),
+            "spoilt_answers": sum(proof.asked for proof in found.proofs),
+            "spoilt_answers_found": sum(proof.found for proof in found.proofs),
+            "tie_share": None if found.evidence is None else found.evidence.tie_share,
         },
         stopped=stopped,
-        reason=found.slot_preference or found.unusable or found.stop_reason,
+        evidence=None if found.evidence is None else str(found.evidence),
+        reason=found.doubt or found.unusable or found.stop_reason,
         findings=found.findings,
+        notes=tuple(_not_made(found)),
         problems=tuple(dict.fromkeys((*found.failures, *found.problems))),
     )
+
+
+def _not_made(found: JudgedComparison) -> Iterator[str]:
+    """Which kinds of spoilt answers there are none of."""
+    kinds = dict.fromkeys(kind for proof in found.proofs if not proof.kept for kind in proof.not_made)
+    if kinds:
+        yield f"of these answers no spoilt ones of some kinds could be made: {', '.join(kinds)}"
 
 
 def drop_other_prompts(

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 
+from tiltyard.core.judging.judge_proof import JudgeProof
 from tiltyard.core.judging.power_analysis import expected_precision
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.core.ratings.findings import Finding
@@ -31,6 +33,7 @@ from tiltyard.runs.ab_lead import (
     AB_MODE,
     RESTS_ON_JUDGE,
     SCALE_POINTS,
+    JudgeEvidence,
     ab_difference,
     ab_level,
     ab_mode,
@@ -91,6 +94,8 @@ class StopRule:
     clusters: Mapping[str, str] | None = None
     #: Of how many comparisons this is one: their intervals hold all at once.
     comparisons: int = 1
+    #: Whether ties alone may say that they are the same.
+    ties_are_same: bool = False
 
     def looks(self, prompts: int) -> Iterator[int]:
         """How many of the prompts are judged at each look."""
@@ -132,8 +137,11 @@ class JudgedComparison:
     #: Questions by state, and the first error message of each state.
     states: Counter[str]
     problems: tuple[str, ...]
+    #: How many spoilt answers the judges found; and what saying that they are the same rests on, where it is said.
+    proofs: tuple[JudgeProof, ...] = ()
+    evidence: JudgeEvidence | None = None
     #: Why it cannot be said that they are the same, although the interval is within the margin.
-    slot_preference: str | None = None
+    doubt: str | None = None
     #: What judging the first prompt may cost, in picodollars; ``None`` if a price is unknown.
     first_match: int | None = None
     #: What the run says of the judges; known at the end.
@@ -197,7 +205,7 @@ def write_ab_inputs(
         budget_usd=budget_usd,
         prices=prices,
     )
-    document["checks"] = {"identical": 0, "truncated": 0, "garbage": 0, "repeats": 0}
+    document["checks"] = dict.fromkeys(("identical", "truncated", "garbage", "repeats"), 0)
     answers = [one for prompt in shared for one in (first[prompt], second[prompt])]
     if rule.clusters is not None:
         document["ratings"] = {"cluster": "category"}
@@ -225,7 +233,7 @@ def compare_judged(
     for size in sizes:
         # The run on the first ``size`` prompts, which is resumed as the whole.
         mode = replace(whole.mode, prompts=PromptSelection.model_validate({"n": size}))
-        plan = make_plan(whole.config, mode, whole.inputs, whole.seats)
+        plan = replace(make_plan(whole.config, mode, whole.inputs, whole.seats), free_ties=True)
         part = replace(whole, mode=mode, plan=plan, whole_plan=whole.plan.sha256)
         # A run closes its providers.
         with judge_tournament(
@@ -272,13 +280,17 @@ def _compared(
     planned, margin = rule.planned(inputs.prompts), rule.margin
     level = ab_level(rule.comparisons)
     found = ab_difference(judged.run.battles(), inputs.name_b, planned, clusters=rule.clusters, level=level)
-    decision, slot = decide(points(found.low), points(found.high), margin), None
+    decision = decide(points(found.low), points(found.high), margin)
+    evidence, doubt = None, None
     if rule.fixed is not None and judged.readings.states["unasked"]:
         # The look was planned for all of them.
         decision = ABDecision.UNDECIDED
     if decision in RESTS_ON_JUDGE:
-        slot = slot_preference(slot_findings(judged.run))
-        decision = decision if slot is None else ABDecision.CANNOT_TELL
+        run = judged.run
+        rows = chain.from_iterable(map(run.judged, run.dimensions))
+        evidence = JudgeEvidence.of(judged.proofs, rows, run.battles())
+        doubt = slot_preference(slot_findings(run)) or evidence.doubt(ties_are_same=rule.ties_are_same)
+        decision = decision if doubt is None else ABDecision.CANNOT_TELL
     score_margin = 1.0 / (1.0 + 10.0 ** (-margin / SCALE_POINTS)) - 0.5
     with closing(Ledger(whole.databases.ledger)) as ledger:
         row = ledger.run(judged.run.run_id)
@@ -287,7 +299,8 @@ def _compared(
         )
     priced = all(seat.price is not None for seat in whole.seats)
     # The worst case of both orders of a prompt.
-    worst = [request.worst for request in whole.with_seats(judged.judges).plan.requests(0, 2)]
+    priced_plan = whole.with_seats(judged.judges).plan
+    worst = [request.worst for request in islice(priced_plan.requests(0, len(priced_plan)), 2)]
     return JudgedComparison(
         inputs=inputs,
         difference=found,
@@ -304,6 +317,8 @@ def _compared(
         unusable=None if judged.sat is None else judged.sat.unusable,
         states=judged.readings.states,
         problems=tuple(judged.readings.problems.values()),
-        slot_preference=slot,
+        proofs=judged.proofs,
+        evidence=evidence,
+        doubt=doubt,
         first_match=None if None in worst else sum(cost or 0 for cost in worst),
     )

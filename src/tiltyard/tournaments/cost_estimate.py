@@ -206,7 +206,8 @@ def planned_questions(plan: TournamentPlan, ledger: Ledger | None) -> Iterator[P
         replies = ledger.replies(request.key for request in requests) if ledger is not None else {}
         for (number, question), request in zip(together, requests, strict=True):
             seat, bodies = plan.seat(question), replies.get(request.key, [])
-            asks = seat.asks(request, bodies)
+            free = request.match is not None and plan.is_free(request.match)
+            asks = not free and seat.asks(request, bodies)
             short = bytes.fromhex(request.key)[:16]
             standing = "cached" if not asks else "same" if short in seen else "call"
             seen.add(short)

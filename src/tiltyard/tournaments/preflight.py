@@ -89,7 +89,8 @@ def _ordinary_matches(plan: TournamentPlan) -> list[Match]:
     """A pair of middling length in each dimension, of a sample of them."""
     found = []
     for section in plan.sections:
-        some = section.matches[:: -(-len(section.matches) // _SAMPLED_PAIR_COUNT)] if section.matches else []
+        asked = plan.asked_matches(section)
+        some = asked[:: -(-len(asked) // _SAMPLED_PAIR_COUNT)] if asked else []
         found += sorted(some, key=lambda match: _size(plan, match))[len(some) // 2 :][:1]
     return found
 
@@ -164,7 +165,7 @@ class _JudgeTrial:
         if form is None or self.unusable is not None:
             # Without a reply because of something else, such as a wrong key or a server that is down, the run reports it.
             return self.seat
-        every = (match for section in self.plan.sections for match in section.matches)
+        every = (match for section in self.plan.sections for match in self.plan.asked_matches(section))
         longest = max(every, key=lambda match: _size(self.plan, match))
         ended = await asyncio.gather(
             *(self._state(match, form) for match in (longest, *matches[1:])),
@@ -212,9 +213,8 @@ class _JudgeTrial:
 
     async def _ask_others(self, match: Match, form: VerdictForm) -> None:
         """Ask on other prompts, until there is a verdict or enough replies had none: some judges fail now and then."""
-        others = {
-            one.prompt_id: one for one in self.plan.sections[0].matches if one.prompt_id != match.prompt_id
-        }
+        asked = self.plan.asked_matches(self.plan.sections[0])
+        others = {one.prompt_id: one for one in asked if one.prompt_id != match.prompt_id}
         for other in list(others.values())[:FIRST_UNUSABLE_REPLY_COUNT]:
             if self.unusable is not None or await self._state(other, form) not in _WITHOUT_VERDICT:
                 return

@@ -12,18 +12,26 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions, question_texts
+from tiltyard.core.judging.canaries import (
+    SPOILT_KINDS,
+    CheckCounts,
+    check_questions,
+    match_questions,
+    question_texts,
+)
 from tiltyard.core.judging.conversation import (
     context_texts,
     image_urls,
     shared_context,
 )
+from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
 from tiltyard.core.judging.matches import (
     Match,
     MatchList,
     PairRules,
     Prompt,
     all_pairs,
+    draw_order,
     pilot_subset,
     sample_pairs,
     spread_order,
@@ -36,6 +44,7 @@ from tiltyard.core.judging.question import (
     Rubric,
     build_chat_prompt,
 )
+from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep
 from tiltyard.errors import BadConfig
 from tiltyard.files.answer import Answer
 from tiltyard.jobs.shards import Shard
@@ -48,6 +57,8 @@ from tiltyard.tournaments.inputs import TournamentInputs
 _KEY_BYTES = 32
 #: Matches that each judge is asked first, in both orders, as a trial.
 _TRIAL_MATCH_COUNT = 5
+#: The reason of a tie that no judge was asked about.
+_EQUAL = "Both responses are the same, byte for byte: no judge was asked."
 
 
 class AskingOrder:
@@ -123,6 +134,8 @@ class TournamentPlan:
     answers: Mapping[tuple[str, str], Answer]
     sections: Sequence[PlanDimension]
     matches: MatchList
+    #: Whether equal responses are a tie that no judge is asked about.
+    free_ties: bool = False
     #: Concatenated keys of the questions computed so far.
     _keys: bytearray = field(default_factory=bytearray, repr=False, compare=False)
 
@@ -193,7 +206,36 @@ class TournamentPlan:
             expected_behavior=prompt.expected_behavior,
             context=shared_context(first.context, second.context),
         )
-        return question_texts(question, texts)
+        place = question.first, question.swapped or question.prompt_id
+        return question_texts(question, texts, {place: self.answers[place].response})
+
+    def is_free(self, match: Match) -> bool:
+        """Whether both responses are the same, so that nobody need be asked."""
+        if not self.free_ties:
+            return False
+        one, other = (self.answers[name, match.prompt_id] for name in (match.model_a, match.model_b))
+        return (one.response, one.context) == (other.response, other.context)
+
+    def asked_matches(self, section: PlanDimension) -> Sequence[Match]:
+        """The matches that judges are asked about."""
+        return [match for match in section.matches if not self.is_free(match)]
+
+    def free_tie(self, question: Question) -> JudgedQuestion | None:
+        """The verdict on equal responses."""
+        match = Match.between(question.dimension, question.prompt_id, question.first, question.second)
+        if question.purpose is not QuestionPurpose.MATCH or not self.is_free(match):
+            return None
+        said = json.dumps({"reasoning": _EQUAL, "verdict": VerdictStep.EVEN.value, "both_bad": False})
+        match_id, reply = match_id_of(question), Reply(said)
+        form, key, unread = VerdictForm.SCHEMA, self.key(question), QuestionState.UNASKED
+        return reparse(JudgedQuestion(question, match_id, unread, None, None, reply, form, key, asks=0))
+
+    def spoilt(self) -> Iterator[tuple[Question, str]]:
+        """The questions that show a spoilt answer, with their cache keys."""
+        for section in self.sections:
+            for question in section.checks:
+                if question.purpose in SPOILT_KINDS:
+                    yield question, self.key(question)
 
     def key(self, question: Question) -> str:
         """The cache key of a question."""
@@ -258,6 +300,8 @@ class TournamentPlan:
         for number, place, low, high in self._order.units(first, last):
             section = self.sections[number]
             if place < len(section.matches):
+                if self.is_free(section.matches[place]):
+                    continue
                 yield from islice(match_questions(section.matches[place], self.judges), low, high)
             else:
                 yield section.checks[place - len(section.matches)]
@@ -282,7 +326,7 @@ class TournamentPlan:
         for section, order in zip(self.sections, self._order.spread, strict=True):
             for place in order[:_TRIAL_MATCH_COUNT]:
                 for seat in self.seats:
-                    if not seat.settings.batch:
+                    if not seat.settings.batch and not self.is_free(section.matches[place]):
                         yield from map(self.request, match_questions(section.matches[place], [seat.name]))
             if section.matches:
                 return
@@ -311,7 +355,8 @@ class TournamentPlan:
         for section in self.sections:
             for match in section.matches:
                 yield [match.dimension, match.prompt_id, match.model_a, match.model_b]
-            yield [question.id for question in section.checks]
+            # How many answers are spoilt depends on the proofs that are kept.
+            yield [question.id for question in section.checks if question.purpose not in SPOILT_KINDS]
 
 
 def select_prompts(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
@@ -367,9 +412,10 @@ def make_plan(
     }
     _check_images([answers[place] for place in sorted(shown)], seats)
     responses = {place: answers[place].response for place in shown}
+    drawn = draw_order(prompts, mode.seed) if checks.planted else ()
     sections = [
         PlanDimension(
-            rubric, by_dimension[name], check_questions(by_dimension[name], responses, names, checks)
+            rubric, by_dimension[name], check_questions(by_dimension[name], responses, names, checks, drawn)
         )
         for name, rubric in rubrics.items()
     ]

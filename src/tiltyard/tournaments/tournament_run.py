@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from tiltyard.core.board import RatedGroup
+from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT
+from tiltyard.core.judging.judge_proof import JudgeProof
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
@@ -31,6 +33,7 @@ from tiltyard.runs.run_costs import dollars_text
 from tiltyard.runs.tournament_files import CONFIG
 from tiltyard.runs.tournament_writer import begin_folder, read_draft, read_run_documents, write_judged_run
 from tiltyard.settings.environment import Environment, read_environment
+from tiltyard.settings.model_endpoints import REPLAY
 from tiltyard.settings.prices import (
     PriceEntry,
     format_dollars,
@@ -42,6 +45,7 @@ from tiltyard.settings.prices import (
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig, load_config, resolve_config
 from tiltyard.tournaments.cost_estimate import PlanEstimate, estimate_plan
 from tiltyard.tournaments.inputs import TournamentInputs, load_inputs
+from tiltyard.tournaments.kept_proofs import check_proofs, has_kept_proofs
 from tiltyard.tournaments.paid_judgments import PaidJudgments, read_paid_judgments
 from tiltyard.tournaments.preflight import cached_forms, run_preflight
 from tiltyard.tournaments.tournament_plan import TournamentPlan, make_plan
@@ -102,6 +106,15 @@ class PreparedRun:
         mode, plan = replace(self.mode, judges=judges), self.plan.with_seats(seats)
         return replace(self, seats=tuple(seats), mode=mode, plan=plan)
 
+    def planting(self, count: int) -> PreparedRun:
+        """The same run with so many spoilt answers for each judge and dimension."""
+        if count == self.config.checks.planted:
+            return self
+        checks = self.config.checks.model_copy(update={"planted": count})
+        config = self.config.model_copy(update={"checks": checks})
+        plan = make_plan(config, self.mode, self.inputs, self.seats, self.evaluated)
+        return replace(self, config=config, plan=replace(plan, free_ties=self.plan.free_ties))
+
     @property
     def identity(self) -> str:
         """What a resumed run must have in common: the plan, the shard size, and live or batch calls.
@@ -149,6 +162,8 @@ class JudgedTournament:
     capped: bool
     #: How judging ended; ``None`` if no judge was called.
     sat: JudgingOutcome | None = None
+    #: How many spoilt answers each judge found; none if none were planted.
+    proofs: tuple[JudgeProof, ...] = ()
 
     def write(self, watch: RunObserver) -> FinishedRun:
         """Rate, and write the run folder."""
@@ -247,6 +262,8 @@ def judge_tournament(
     """Judge what is not cached. Until the folder is written, it only says whose run it is: replies are in the ledger."""
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         prepared = prepared.with_seats(cached_forms(prepared.plan, ledger))
+        most_planted = prepared.config.checks.planted
+        prepared = prepared.planting(0 if skip_judging else _planted_count(prepared, output_dir, ledger))
         expected = estimate_plan(prepared.plan, ledger)
         left = 0 if skip_judging else expected.calls
         out, run_id, started_at = _place(prepared, output_dir, ledger, new=skip_judging, left=left > 0)
@@ -271,7 +288,8 @@ def judge_tournament(
         paid = bought if skip_judging else PaidJudgments()
 
         def begin() -> JudgedTournament:
-            readings = QuestionResults(prepared.plan, ledger, run_id, paid.find)
+            plan = prepared.plan
+            readings = QuestionResults(plan, ledger, run_id, lambda one: paid.find(one) or plan.free_tie(one))
             run = _judged_run(prepared, ledger, out, run_id, started_at, readings, json.loads(row.estimate))
             run = replace(run, paid_judgments=paid.counts)
             begin_folder(out, run)
@@ -303,7 +321,20 @@ def judge_tournament(
                 )
             heard.tick()
             judged = replace(judged, sat=sat)
-        yield judged
+        planted = prepared.config.checks.planted
+        few = None if not planted else planted < most_planted
+        yield replace(judged, proofs=check_proofs(prepared.plan, ledger, judged.readings, few=few))
+
+
+def _planted_count(prepared: PreparedRun, output_dir: Path | None, ledger: Ledger) -> int:
+    """How many spoilt answers to plant: as many as the folder's run has, or few where a proof is kept."""
+    most = prepared.config.checks.planted
+    if any(seat.provider.name == REPLAY for seat in prepared.seats):
+        return 0
+    begun = None if output_dir is None else output_dir / CONFIG
+    if begun is not None and begun.is_file() and load_config(begun).checks.planted == most:
+        return most
+    return min(most, KEPT_PLANTED_COUNT) if has_kept_proofs(prepared.plan, ledger) else most
 
 
 def _untried_batches(prepared: PreparedRun, planned: PlanEstimate) -> Iterator[str]:

@@ -42,6 +42,8 @@ FIELDS = {
     "replicate": 0,
     "spoilt": None,
 }
+#: Of a swapped copy only.
+SWAPPED = {"swapped": "other"}
 
 
 def test_ids_of_questions_depend_on_every_field_and_on_nothing_else():
@@ -49,12 +51,13 @@ def test_ids_of_questions_depend_on_every_field_and_on_nothing_else():
         "purpose": QuestionPurpose.REPEAT,
         "replicate": 1,
         "spoilt": 0,
+        **SWAPPED,
         **dict.fromkeys(("judge", "dimension", "prompt_id", "first", "second"), "other"),
     }
-    assert set(changes) == set(FIELDS) == {field.name for field in dataclasses.fields(Question)}
+    assert set(changes) == set(FIELDS | SWAPPED) == {field.name for field in dataclasses.fields(Question)}
     ids = [Question(**FIELDS | {name: value}).id for name, value in changes.items()]
     swapped = Question(**FIELDS | {"first": "y", "second": "x"})
-    assert len({*ids, Question(**FIELDS).id, swapped.id}) == 10
+    assert len({*ids, Question(**FIELDS).id, swapped.id}) == 11
     assert Question(**FIELDS).id == Question("j", "d", "p", "x", "y").id
     assert (Question(**FIELDS).order, swapped.order) == (0, 1)
 

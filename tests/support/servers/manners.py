@@ -3,14 +3,18 @@
 What it puts around its verdict: ``fence``, ``tilde``, ``chatty``, ``think``, ``template``, ``ramble``.
 What it needs and allows: ``needs-N`` tokens of thoughts before it answers; at ``most-N`` tokens of
 output; a ``context-N`` for request and reply; ``renamed`` knows only ``max_completion_tokens``; ``plain`` knows neither
-schemas nor tools; ``closed`` rejects whatever it is asked. What it prefers: ``likes-WORD``, responses with the word;
-``first``, the response that is shown first.
+schemas nor tools; ``closed`` rejects whatever it is asked. What it prefers: ``likes-WORD``, responses with the word, and of spoilt answers the others;
+``first``, the response that is shown first; ``ties``, nothing; ``coarse``, whatever is not spoilt, and else nothing;
+``blind-KIND``, as ``likes-fine``, but it does not see this kind of spoilt answers.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from tiltyard.core.judging.canaries import shuffled
 
 _THOUGHT = "Let me see.\nVERDICT: A=B? No.\nVERDICT: B>A"
 
@@ -31,15 +35,53 @@ def mannered(model: str, text: str) -> str:
 
 
 def likes(model: str, question: str) -> str | None:
-    """The step of a model ``likes-WORD``: for the only response that has the word, or of ``first``; ``None``: it has no taste."""
-    if model.startswith("first"):
-        return "A>B"
-    if not model.startswith("likes-"):
+    """The step of a model with a taste; ``None``: it has none."""
+    kind, _, word = model.partition("-")
+    if kind in {"first", "ties"}:
+        return {"first": "A>B", "ties": "A=B"}[kind]
+    if kind not in {"likes", "coarse", "blind"}:
         return None
-    first, _, second = question.partition("RESPONSE B")
-    word = model.removeprefix("likes-")
-    has = word in first.partition("RESPONSE A")[2], word in second
-    return {(True, False): "A>B", (False, True): "B>A"}.get(has, "A=B")
+    prompt, first, second = _texts(question)
+    spoilt = {name: step for name, find in _SPOILT.items() if (step := find(prompt, first, second))}
+    if spoilt or kind == "coarse":
+        return "A=B" if word in spoilt or not spoilt else next(iter(spoilt.values()))
+    liked = word if kind == "likes" else "fine"
+    return {(True, False): "A>B", (False, True): "B>A"}.get((liked in first, liked in second), "A=B")
+
+
+def _texts(question: str) -> list[str]:
+    """The prompt and the two responses between their lines."""
+    found = []
+    for name in ("PROMPT", "RESPONSE A", "RESPONSE B"):
+        _, _, rest = question.partition(f"<<<BEGIN {name} ")
+        found.append(rest.partition("\n")[2].partition(f"\n<<<END {name} ")[0])
+    return found
+
+
+def _better(first: bool, second: bool) -> str | None:
+    """The step for the response that is whole, if only the other is spoilt."""
+    return {(True, False): "B>A", (False, True): "A>B"}.get((first, second))
+
+
+def _cut_of(short: str, whole: str) -> bool:
+    return 0 < len(short) < 0.5 * len(whole) and whole.startswith(short)
+
+
+def _off_topic(prompt: str, text: str, other: str) -> bool:
+    """Whether its first number is not that of the prompt: the answers of tests name theirs."""
+    asked, named = (re.search(r"\d+", one) for one in (prompt, text))
+    return bool(asked and named and asked[0] != named[0] and sorted(text.split()) != sorted(other.split()))
+
+
+#: Which step finds each kind of spoilt answer.
+_SPOILT: Mapping[str, Callable[[str, str, str], str | None]] = {
+    "empty": lambda _, first, second: _better(not first.strip(), not second.strip()),
+    "truncated": lambda _, first, second: _better(_cut_of(first, second), _cut_of(second, first)),
+    "garbage": lambda _, first, second: _better(first == shuffled(second), second == shuffled(first)),
+    "swapped": lambda prompt, first, second: _better(
+        _off_topic(prompt, first, second), _off_topic(prompt, second, first)
+    ),
+}
 
 
 def needed(model: str) -> int:

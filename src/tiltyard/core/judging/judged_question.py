@@ -51,6 +51,11 @@ class JudgedQuestion:
     asks: int
     parser: int = PARSER_VERSION
 
+    @property
+    def free(self) -> bool:
+        """Whether its verdict was known without asking: the responses are the same."""
+        return self.verdict is not None and self.asks == 0
+
     def to_dict(self) -> dict[str, object]:
         """The row as written."""
         question, verdict, reply = self.question, self.verdict, self.reply
@@ -67,6 +72,7 @@ class JudgedQuestion:
             "purpose": question.purpose.value,
             "replicate": question.replicate,
             "spoilt": question.spoilt,
+            **({} if question.swapped is None else {"swapped": question.swapped}),
             "state": self.state.value,
             "verdict": verdict.step.value if verdict else None,
             "both_bad": verdict.both_bad if verdict else None,
@@ -151,7 +157,7 @@ _KEYS = frozenset(
 
 def _question(fields: _Row) -> Question:
     row = fields.row
-    if row.keys() != _KEYS:
+    if row.keys() - {"swapped"} != _KEYS:
         odd = ", ".join(sorted(_KEYS.symmetric_difference(row)))
         raise UnreadableFile(f"{fields.where}: missing or unknown: {odd}; this is not a row of verdicts")
     if type(row["schema"]) is not int or row["schema"] != SCHEMA_VERSION:
@@ -167,6 +173,7 @@ def _question(fields: _Row) -> Question:
         purpose=fields.one_of("purpose", QuestionPurpose),
         replicate=fields.count("replicate"),
         spoilt=row["spoilt"],
+        swapped=fields.text("swapped") if "swapped" in row else None,
     )
 
 

@@ -153,9 +153,15 @@ def pilot_subset(prompts: Sequence[Prompt], sizes: Mapping[str, int] | int, seed
             )
     drawn: set[str] = set()
     for source, size in wanted.items():
-        names = [prompt.prompt_id for prompt in prompts if prompt.source == source]
-        drawn.update(sorted(names, key=lambda name: stable_id([seed, source, name]))[:size])
+        drawn.update(draw_order([prompt for prompt in prompts if prompt.source == source], seed)[:size])
     return [prompt for prompt in prompts if prompt.prompt_id in drawn]
+
+
+def draw_order(prompts: Iterable[Prompt], seed: int) -> list[str]:
+    """The prompts in the order in which a subset is drawn, whatever their source."""
+    return [
+        one.prompt_id for one in sorted(prompts, key=lambda one: stable_id([seed, one.source, one.prompt_id]))
+    ]
 
 
 def _shared(there: Mapping[str, int], size: int) -> dict[str, int]:

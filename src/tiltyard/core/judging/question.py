@@ -139,6 +139,8 @@ class QuestionPurpose(enum.StrEnum):
     TRUNCATED = "truncated"
     GARBAGE = "garbage"
     REPEAT = "repeat"
+    SWAPPED = "swapped"
+    EMPTY = "empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class Question:
     replicate: int = 0
     #: For canaries: 0 or 1, the slot of the spoilt copy.
     spoilt: int | None = None
+    #: For a swapped copy: the prompt that its text answers.
+    swapped: str | None = None
 
     @property
     def id(self) -> str:
@@ -173,6 +177,7 @@ class Question:
                 "purpose": self.purpose.value,
                 "replicate": self.replicate,
                 "spoilt": self.spoilt,
+                **({} if self.swapped is None else {"swapped": self.swapped}),
             }
         )
 

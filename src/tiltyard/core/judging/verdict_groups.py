@@ -79,7 +79,7 @@ def group_verdicts(judged: Iterable[JudgedQuestion]) -> Iterator[VerdictGroup]:
             before = first_askings.find(row)
             yield _group(together, passed=_repeated(row, before), before=before)
         else:
-            yield _group(together, passed=_passed(row))
+            yield _group(together, passed=passes(row))
 
 
 def _group_key(row: JudgedQuestion) -> str | None:
@@ -115,8 +115,8 @@ def _result(a_first: JudgedQuestion | None, b_first: JudgedQuestion | None) -> M
     return reconcile(a_first.verdict, b_first.verdict)
 
 
-def _passed(row: JudgedQuestion) -> bool | None:
-    """A pair of identical responses: neither chosen. A spoilt copy: the whole response chosen."""
+def passes(row: JudgedQuestion) -> bool | None:
+    """Whether the judge passed a planted question. A pair of identical responses: neither chosen. A spoilt copy: the whole response chosen."""
     if row.verdict is None:
         return None
     chosen = SIGNS[row.verdict.step]

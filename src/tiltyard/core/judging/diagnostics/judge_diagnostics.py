@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tiltyard.core.battles.outcome import Label
+from tiltyard.core.judging.canaries import SPOILT_KINDS, missed_kinds
 from tiltyard.core.judging.diagnostics.verdict_rows import (
     LABELS,
     PURPOSES,
@@ -60,7 +61,6 @@ _LOST = {
 #: What else to try where replies of a form cannot be read.
 _FORMS = {VerdictForm.SCHEMA: "schema", VerdictForm.TOOL: "tool", VerdictForm.TEXT: "text"}
 _PURPOSE = {purpose: k for k, purpose in enumerate(PURPOSES)}
-_SPOILING = (QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,8 @@ class JudgeDiagnostics:
     identical: ShareEstimate | None
     truncated: ShareEstimate | None
     garbage: ShareEstimate | None
+    swapped: ShareEstimate | None
+    empty: ShareEstimate | None
 
     @property
     def questions(self) -> int:
@@ -211,7 +213,7 @@ def _repeated(rows: VerdictRows) -> Trials:
 def _canaries(rows: VerdictRows) -> dict[str, Trials]:
     same = rows.purposed(QuestionPurpose.IDENTICAL)
     passed = {"identical": Trials(same.prompt, same.chosen == 0)}
-    for purpose in (QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE):
+    for purpose in SPOILT_KINDS:
         shown = rows.purposed(purpose)
         passed[purpose.value] = Trials(shown.prompt, shown.chosen == np.where(shown.spoilt == 0, -1, 1))
     return passed
@@ -278,11 +280,15 @@ def _concerns(one: JudgeDiagnostics, form: VerdictForm | None) -> Iterator[Findi
     again = one.self_agreement
     if again is not None and again.high < SELF_AGREEMENT_SHARE:
         yield Finding("disagrees-with-itself", {**who, **_measured(again)})
-    kinds = {"identical": one.identical, "truncated": one.truncated, "garbage": one.garbage}
+    shares = {"identical": one.identical} | {kind.value: getattr(one, kind.value) for kind in SPOILT_KINDS}
+    kinds = {
+        name: (round(share.value * share.n), share.n) for name, share in shares.items() if share is not None
+    }
+    missed = missed_kinds({name: counts for name, counts in kinds.items() if name != "identical"})
     failed = tuple(
-        {"kind": name, "passed": round(found.value * found.n), "asked": found.n}
-        for name, found in kinds.items()
-        if found is not None and found.value < CANARY_PASS_SHARE
+        {"kind": name, "passed": passed, "asked": asked}
+        for name, (passed, asked) in kinds.items()
+        if name in missed or (name == "identical" and passed < CANARY_PASS_SHARE * asked)
     )
     if failed:
         yield Finding("fails-canaries", {**who, "kinds": failed})
@@ -431,7 +437,7 @@ def _check(question: Question, state: QuestionState, verdict: Verdict | None) ->
     purpose, problem = question.purpose, None
     if (verdict is None) == (state is QuestionState.OK):
         problem = f"is {state} with verdict {verdict!r}; ok has a verdict and nothing else has"
-    elif purpose in _SPOILING and question.spoilt not in (0, 1):
+    elif purpose in SPOILT_KINDS and question.spoilt not in (0, 1):
         problem = f"has spoilt {question.spoilt!r}; expected the slot of the copy, 0 or 1"
     elif purpose is QuestionPurpose.REPEAT and question.replicate < 1:
         problem = f"has replicate {question.replicate}; expected 1 or more"

@@ -481,9 +481,10 @@ class TestFamilies:
         assert min(spent) > 0
         assert sum(spent) <= 0.7
         paid = billed.since()
-        # Each judgment is asked once: the same command resumes.
+        # Each judgment is asked once, and at most twenty spoilt answers: the same command resumes.
         assert ab(tmp_path, *files, *judge_options(billed), "--budget-usd", 50).code == 0
-        assert paid < billed.since() == 120
+        assert paid < billed.since()
+        assert 120 <= billed.since() <= 140
 
     def test_a_guard_stands_beside_a_judge(self, tmp_path, billed):
         def with_safety(name, right, model, word):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tiltyard.files.answers import open_answers, read_answers, write_answers
     from tiltyard.report.ab_report import ABReport
     from tiltyard.runs.rated_board import RatedBoard, rate
-    from tiltyard.runs.run_verification import verify
+    from tiltyard.runs.site_verification import verify
     from tiltyard.runs.verification_checks import Verification
     from tiltyard.simulation.arena_forecast import simulate
     from tiltyard.tournaments.ab_comparison import ab, ab_async
@@ -119,7 +119,7 @@ _HOMES = {
     "tiltyard.files.answers": ("open_answers", "read_answers", "write_answers"),
     "tiltyard.report.ab_report": ("ABReport",),
     "tiltyard.runs.rated_board": ("RatedBoard", "rate"),
-    "tiltyard.runs.run_verification": ("verify",),
+    "tiltyard.runs.site_verification": ("verify",),
     "tiltyard.runs.verification_checks": ("Verification",),
     "tiltyard.simulation.arena_forecast": ("simulate",),
     "tiltyard.tournaments.ab_comparison": ("ab", "ab_async"),

@@ -73,20 +73,23 @@ def _tell(published: PublishedRun) -> None:
 
 
 def verify(
-    folder: Annotated[
-        Path,
+    place: Annotated[
+        str,
         typer.Argument(
-            help="Folder written by `tiltyard rate --out`, `run` or `place`, or an arena's release."
+            metavar="FOLDER-OR-URL",
+            help="Folder written by `rate --out`, `run`, `place`, `ab` or `publish`, an arena's release, or the "
+            "https:// address of one.",
         ),
     ],
 ) -> None:
-    """Check a run folder and recompute its numbers.
+    """Check a run, a release or a published site, and recompute its numbers.
 
-    Checks the hash of every file, then recomputes every number from the battles.
+    Checks the hash of every file, then recomputes every number from the battles; of a site it also draws the page,
+    badges and cards again.
     """
-    from tiltyard.runs.run_verification import verify_run
+    from tiltyard.runs.site_verification import verify as verify_place
 
-    result = verify_run(folder)
+    result = verify_place(place)
     for check in result.checks:
         typer.echo(escape_controls(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}"))
     typer.echo(result.summary)

@@ -232,9 +232,10 @@ def read_manifest(folder: Path) -> RunManifest:
 
 
 def locate_run(folder: Path) -> Path:
-    """The folder of a run: that of `ab`, and of a tournament from answers, is inside the one they name."""
+    """The folder of a run: that of `ab`, and of a tournament from answers, is beside their configuration."""
     inner = folder / "run"
-    return inner if not (folder / MANIFEST).exists() and (inner / MANIFEST).is_file() else folder
+    around = (folder / "tournament.yaml").is_file() and not (folder / MANIFEST).exists()
+    return inner if around and (inner / MANIFEST).is_file() else folder
 
 
 def manifest_kind(folder: Path) -> str | None:
@@ -257,7 +258,7 @@ def read_manifest_as(model: type[_Model], folder: Path) -> _Model:
         manifest.settings()
     except FileNotFoundError:
         raise BrokenArtifact(
-            f"{folder} has no {MANIFEST}: it was not written by `tiltyard rate --out` or `tiltyard run`"
+            f"{folder} has no {MANIFEST}: it was not written by `tiltyard rate --out`, `run` or `ab`"
         ) from None
     except OSError as error:
         raise BrokenArtifact(f"{path}: {error.strerror}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -80,14 +79,6 @@ _RESULTS = {
     Outcome.TIE: (2, 2),
     Outcome.BOTH_BAD: (3, 3),
 }
-
-
-def verify(folder: str | os.PathLike[str]) -> Verification:
-    """Check a run folder: the hash of every file, then every number, recomputed from the battles.
-
-    The result has ``passed``, ``exact`` (to the last bit), ``summary`` and ``checks``.
-    """
-    return verify_run(Path(folder))
 
 
 def verify_run(folder: Path, *, recompute: bool = True) -> Verification:

@@ -6,12 +6,13 @@ import json
 import re
 import shutil
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT, CheckCounts
 from tiltyard.core.judging.judge_proof import judge_proofs
@@ -57,6 +58,7 @@ from tiltyard.runs.manifest import (
     MANIFEST_HASH,
     RATINGS,
     ZIP_EPOCH,
+    Platform,
     RunManifest,
     file_hash,
     json_bytes,
@@ -72,6 +74,7 @@ from tiltyard.runs.tournament_files import question_file
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_replay import configured_checks
 from tiltyard.runs.tournament_writer import read_run_documents
+from tiltyard.runs.verification_checks import drawn_with
 
 #: Fields that say nothing about persons or texts.
 _PLAIN_FIELDS = frozenset(
@@ -79,7 +82,7 @@ _PLAIN_FIELDS = frozenset(
 )
 
 SITE_INDEX = "site.json"
-_PAGE = "index.html"
+SITE_PAGE = "index.html"
 _BADGES, _CARDS = "badges", "cards"
 #: Runs of more battles are published after a check of their hashes; recomputing them takes minutes and gigabytes.
 MAX_RECOMPUTED_BATTLES = 1_000_000
@@ -93,7 +96,7 @@ class PublishedRun:
     folder: Path
     run: SiteRun
     fields: RunFields
-    #: What the verification found.
+    #: What the verification found, as a sentence.
     verified: str
 
 
@@ -106,12 +109,37 @@ class PublishedSite:
     size_bytes: int
 
 
-class _SiteIndex(BaseModel):
-    """The fields of an earlier site that matter for replacing it."""
+class SiteEntry(BaseModel):
+    """A run of a site: the name of its folder there, and what it should be."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    schema_: Literal["tiltyard-site/1"] = Field(alias="schema")
-    files: list[str]
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    title: str
+    manifest_sha256: str
+    archive_sha256: str
+    #: Whether every number was recomputed before it was published.
+    recomputed: bool
+
+
+class SiteIndex(BaseModel):
+    """``site.json``: the runs for programs, and every other file with its SHA-256."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    schema_: Literal["tiltyard-site/1"] = Field(default="tiltyard-site/1", alias="schema")
+    title: str
+    url: str | None
+    runs: list[SiteEntry] = Field(min_length=1)
+    #: The versions of what draws pages, pictures and archives.
+    drawn_with: dict[str, str]
+    files: dict[str, str]
+
+    @field_validator("runs")
+    @classmethod
+    def _check_names(cls, runs: list[SiteEntry]) -> list[SiteEntry]:
+        names = [run.name for run in runs]
+        if len({*names, _BADGES, _CARDS}) < len(names) + 2:
+            raise ValueError("each run needs a folder of its own")
+        return runs
 
 
 def publish_site(
@@ -134,7 +162,7 @@ def publish_site(
         with replace_folder(out) as draft:
             runs = []
             for (_named, folder), name in zip(sources, names, strict=True):
-                runs.append(_copy_run(folder, draft, name))
+                runs.append(_publish_run(folder, draft, name))
                 watch(runs[-1])
             _write_pages(draft, [one.run for one in runs], title, address)
             files = sorted(path for path in draft.rglob("*") if path.is_file())
@@ -177,23 +205,47 @@ def _refuse_foreign(out: Path, folders: Sequence[Path]) -> None:
 
 def _earlier_files(path: Path) -> set[str] | None:
     try:
-        index = _SiteIndex.model_validate_json(read_regular(path))
+        index = SiteIndex.model_validate_json(read_regular(path))
     except (OSError, ValidationError):
         return None
     return {*index.files, SITE_INDEX}
 
 
-def _copy_run(folder: Path, draft: Path, name: str) -> PublishedRun:
-    """Copy the files that the manifest lists, and verify the copy: what is published is what was checked."""
+def _publish_run(folder: Path, draft: Path, name: str) -> PublishedRun:
+    """Copy a run, and verify the copy: what is published is what was checked."""
     _refuse_failed(folder, folder, recompute=False)
-    copy = draft / name
+    _copy_run(folder, draft / name)
+    recompute = is_recomputed(draft / name)
+    verified = _refuse_failed(draft / name, folder, recompute=recompute)
+    run, shown = _describe_run(draft, name)
+    return PublishedRun(folder, run, shown, verified)
+
+
+def redraw_site(site: Path, index: SiteIndex, draft: Path) -> None:
+    """Write a site again, from its own runs."""
+    for entry in index.runs:
+        _copy_run(site / entry.name, draft / entry.name)
+    runs = [_describe_run(draft, entry.name)[0] for entry in index.runs]
+    _write_pages(draft, runs, index.title, index.url)
+
+
+def _copy_run(folder: Path, copy: Path) -> None:
+    """Copy the files that the manifest lists."""
     for file in _listed(folder):
         target = copy / file
         target.parent.mkdir(parents=True, exist_ok=True)
         with open_regular(folder / file) as source, target.open("xb") as written:
             shutil.copyfileobj(source, written)
-    recompute = (open_battles(copy / BATTLES).rows or 0) <= MAX_RECOMPUTED_BATTLES
-    verified = _refuse_failed(copy, folder, recompute=recompute)
+
+
+def is_recomputed(run: Path) -> bool:
+    """Whether every number of a run is recomputed before it is published."""
+    return (open_battles(run / BATTLES).rows or 0) <= MAX_RECOMPUTED_BATTLES
+
+
+def _describe_run(draft: Path, name: str) -> tuple[SiteRun, RunFields]:
+    """Write the archive of a copied run, and read what its pages show."""
+    copy = draft / name
     # The folder as a zip archive without times, so that equal runs make equal bytes.
     with zipfile.ZipFile(draft / f"{name}.zip", "x", zipfile.ZIP_DEFLATED) as archive:
         for file in _listed(copy):
@@ -210,9 +262,9 @@ def _copy_run(folder: Path, draft: Path, name: str) -> PublishedRun:
         models=len({row.model for board in content.boards for row in board.rows}),
         manifest_sha256=file_hash(copy / MANIFEST),
         archive_bytes=(draft / f"{name}.zip").stat().st_size,
-        recomputed=recompute,
+        recomputed=is_recomputed(copy),
     )
-    return PublishedRun(folder, run, shown, verified)
+    return run, shown
 
 
 def _refuse_failed(folder: Path, named: Path, *, recompute: bool) -> str:
@@ -252,25 +304,26 @@ def _write_pages(draft: Path, runs: Sequence[SiteRun], title: str | None, url: s
             card = f"{_CARDS}/{run.name}.png" if number == 0 else card
     shown = title or (runs[0].title if len(runs) == 1 else "Boards")
     page = render_site_page(SitePage(shown, url, card), runs)
-    (draft / _PAGE).write_bytes(page.encode())
-    # `site.json`: the runs for programs, and every file, so that a later site replaces no others.
-    index = {
-        "schema": "tiltyard-site/1",
-        "title": shown,
-        "url": url,
-        "runs": [
-            {
-                "name": run.name,
-                "title": run.title,
-                "manifest_sha256": run.manifest_sha256,
-                "archive_sha256": file_hash(draft / f"{run.name}.zip"),
-                "recomputed": run.recomputed,
-            }
-            for run in runs
-        ],
-        "files": sorted(path.relative_to(draft).as_posix() for path in draft.rglob("*") if path.is_file()),
-    }
-    (draft / SITE_INDEX).write_bytes(json_bytes(index))
+    (draft / SITE_PAGE).write_bytes(page.encode())
+    written = sorted(path for path in draft.rglob("*") if path.is_file())
+    hashes = {path.relative_to(draft).as_posix(): file_hash(path) for path in written}
+    entries = [
+        SiteEntry(
+            name=run.name,
+            title=run.title,
+            manifest_sha256=run.manifest_sha256,
+            archive_sha256=hashes[f"{run.name}.zip"],
+            recomputed=run.recomputed,
+        )
+        for run in runs
+    ]
+    index = SiteIndex(title=shown, url=url, runs=entries, drawn_with=drawing_versions(), files=hashes)
+    (draft / SITE_INDEX).write_bytes(json_bytes(index.model_dump(by_alias=True)))
+
+
+def drawing_versions() -> dict[str, str]:
+    """The versions here of what draws pages, pictures and archives."""
+    return {**drawn_with(Platform.here()), "zlib": zlib.ZLIB_RUNTIME_VERSION}
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ from tiltyard.runs.manifest import (
 from tiltyard.runs.rating_documents import bootstrap_columns, ratings_document
 from tiltyard.runs.tournament_manifest import ReportDataEntry, TournamentManifest
 from tiltyard.runs.verdict_pass import VerdictPass
-from tiltyard.runs.verification_checks import RunCheck, drawn_alike, read_bytes
+from tiltyard.runs.verification_checks import RunCheck, drawn_with, read_bytes
 
 CONFIG = "config.yaml"
 ANSWERS = "answers.jsonl"
@@ -236,7 +236,7 @@ class ReportDataCheck:
         self._manifest = manifest
         self._problem: str | None = None
         self._count = 0
-        self._alike = drawn_alike(manifest.platform, Platform.here())
+        self._alike = drawn_with(manifest.platform) == drawn_with(Platform.here())
         self.parts = VerdictParts(self._compare, manifest.judges, manifest.entrants, responses)
 
     def _compare(self, name: str, data: bytes) -> None:

@@ -92,14 +92,14 @@ def hash_check(folder: Path, name: str, stated: str | None) -> RunCheck:
     return RunCheck(name, same, "hash matches" if same else "changed since it was written")
 
 
-def drawn_alike(made_on: Platform, here: Platform) -> bool:
-    """Whether the same library versions drew the report."""
-    return all(made_on.libraries.get(name) == here.libraries.get(name) for name in _DRAWN_BY)
+def drawn_with(platform: Platform) -> dict[str, str]:
+    """The versions of the libraries that draw reports."""
+    return {name: found for name in _DRAWN_BY if (found := platform.libraries.get(name)) is not None}
 
 
 def page_check(path: Path, made_on: Platform, page: Callable[[], str]) -> RunCheck:
     """The report is text: it is compared as a whole, if the same library versions draw it."""
-    if not drawn_alike(made_on, Platform.here()):
+    if drawn_with(made_on) != drawn_with(Platform.here()):
         return RunCheck(
             path.name,
             passed=True,

@@ -73,15 +73,13 @@ class TestRate:
 
     def test_groups_in_every_form(self, file):
         table = run("rate", file, "--by", "language", "--csv")
-        assert {row["by"] for row in csv.DictReader(io.StringIO(table.out))} == {"de", "en", "fr"}
+        assert {row["by"] for row in csv.DictReader(io.StringIO(table.out))} == {"Overall", "de", "en", "fr"}
         assert "de:\nfew-battles: " in table.err
         assert "\n## en\n\n| Rank |" in run("rate", file, "--by", "language", "--markdown").out
         assert "\n\\caption{en}\n" in run("rate", file, "--by", "language", "--latex").out
-        assert set(json.loads(run("rate", file, "--by", "language", "--json").out)["groups"]) == {
-            "de",
-            "en",
-            "fr",
-        }
+        boards = json.loads(run("rate", file, "--by", "language", "--json").out)["groups"]
+        assert list(boards) == ["Overall", "de", "en", "fr"]
+        assert boards["Overall"]["ratings"] == json.loads(run("rate", file, "--json").out)["ratings"]
 
     def test_at_most_one_form(self, small):
         ran = run("rate", small, "--json", "--latex")
@@ -102,7 +100,7 @@ class TestRate:
         assert "heron-1b" not in shown.split("The order of")[0]
         assert "1 more model" in shown
         groups = json.loads(run("rate", file, "--by", "language", "--json", "--top", "1").out)["groups"]
-        assert [len(group["ratings"]) for group in groups.values()] == [1, 1, 1]
+        assert [len(group["ratings"]) for group in groups.values()] == [1, 1, 1, 1]
 
     @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "jsonl.gz"])
     def test_standard_input_is_a_file_like_any_other(self, ending, tmp_path, small):
@@ -309,7 +307,12 @@ class TestVerify:
         out = tmp_path / "run"
         assert run("rate", file, "--style", "length", "--by", "language", "--out", out).code == 0
         assert run("verify", out).code == 0
-        assert set(json.loads((out / "elo_ratings.json").read_text())["groups"]) == {"de", "en", "fr"}
+        assert set(json.loads((out / "elo_ratings.json").read_text())["groups"]) == {
+            "Overall",
+            "de",
+            "en",
+            "fr",
+        }
 
 
 class TestDemo:

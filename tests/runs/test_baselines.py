@@ -170,7 +170,7 @@ def test_groups_without_the_baseline_say_so():
     assert board.groups["x"].baseline.rows[0].battles == 24
     assert {row.win_rate for row in board.groups["y"].baseline.rows} == {None}
     columns = board.groups.to_columns()
-    rates = {name: set() for name in board.groups}
+    rates = {name: set() for name in ("Overall", *board.groups)}
     for name, rate in zip(columns["by"], columns["win_rate"], strict=True):
         rates[name].add(rate)
     assert rates["x"] == {None, *(row.win_rate for row in board.groups["x"].baseline.rows)}

@@ -46,7 +46,7 @@ def test_categories_overlap_as_theirs_do(world, kind):
     found = ours(world, kind, by="category", overlapping=True)
     for name, ratings in THEIRS[world.name]["by"].items():
         assert found[name] == pytest.approx(ratings[kind], abs=0.1), name
-    assert set(found) - set(THEIRS[world.name]["by"]) <= {"(none)"}
+    assert set(found) - set(THEIRS[world.name]["by"]) <= {"Overall", "(none)"}
 
 
 def test_options_beside_the_preset_win():
@@ -100,6 +100,9 @@ def test_overlapping_groups_are_verified(tmp_path):
     assert ran.code == 0, ran.err
     checked = run("verify", tmp_path / "run")
     assert checked.code == 0, checked.out
-    assert tiltyard.rate(path, preset="lmarena", by="category").groups["code"].rows == (
-        rate_files([open_battles(path)], rate_settings({"preset": "lmarena", "by": "category"}))[1].board.rows
+    overall, *groups = rate_files(
+        [open_battles(path)], rate_settings({"preset": "lmarena", "by": "category"})
     )
+    board = tiltyard.rate(path, preset="lmarena", by="category")
+    assert board.rows == overall.board.rows
+    assert [one.rows for one in board.groups.values()] == [one.board.rows for one in groups]

@@ -95,7 +95,7 @@ def test_groups_are_boards_of_their_own():
     grouped = board.groups["code"].to_columns()
     assert {name: grouped.pop(name) for name in SHRUNK}.keys().isdisjoint(alone)
     assert grouped == alone
-    assert json.loads(board.groups.to_json())["groups"].keys() == board.groups.keys()
+    assert json.loads(board.groups.to_json())["groups"].keys() == {"Overall", *board.groups}
     assert "ratings" in json.loads(board.groups["code"].to_json())
 
 
@@ -113,8 +113,9 @@ def test_exports_are_those_of_the_command(options, tmp_path):
     assert board.to_json() + "\n" == run("rate", path, *words, "--json").out
     printed = run("rate", path, *words).out
     titles = [line.split(" models")[0] for line in printed.splitlines() if " battles · " in line]
-    assert [line.split(" models")[0] for line in str(board).splitlines() if " battles · " in line] == titles
-    assert len(titles) == max(1, len(rated.groups))
+    shown = [line.split(" models")[0] for line in str(rated).splitlines() if " battles · " in line]
+    assert [title.removeprefix("Overall: ") for title in titles] == shown
+    assert len(titles) == 1 + len(rated.groups)
 
 
 def test_a_board_is_all_battles_whatever_its_groups():
@@ -139,7 +140,7 @@ def test_frames_and_lists_name_the_groups():
     board = tiltyard.rate(ROWS, by="category")
     columns = board.groups.to_columns()
     assert list(columns)[:3] == ["by", "rank", "model"]
-    assert list(dict.fromkeys(columns["by"])) == list(board.groups)
+    assert list(dict.fromkeys(columns["by"])) == ["Overall", *board.groups]
     code = [rating for name, rating in zip(columns["by"], columns["rating"], strict=True) if name == "code"]
     assert code == [row.rating for row in board.groups["code"].rows]
     assert board.groups.to_pandas().to_csv(index=False) == board.groups.to_csv()

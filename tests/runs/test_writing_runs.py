@@ -73,7 +73,7 @@ def test_what_is_written_is_verified(settings, tmp_path):
     names |= {"bootstrap_ratings.parquet"} if settings.n_bootstraps else set()
     names |= {"board.csv", "board.md", "board.tex"}
     names |= {
-        "figures/intervals.svg" if name is None else f"figures/intervals-{name}.svg"
+        "figures/intervals.svg" if name is None else f"figures/intervals-{name.lower()}.svg"
         for name in (found["groups"] if settings.by else [None])
     }
     assert set(read_manifest(run).files) == names

@@ -82,7 +82,7 @@ def verify(
         ),
     ],
 ) -> None:
-    """Check a run, a release or a published site, and recompute its numbers.
+    """Check a run or a site: recompute its numbers, redraw its pages.
 
     Checks the hash of every file, then recomputes every number from the battles; of a site it also draws the page,
     badges and cards again.

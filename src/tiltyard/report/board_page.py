@@ -329,7 +329,7 @@ def matrix_html(groups: Sequence[RatedGroup], by: str) -> str:
         for index, rated in enumerate(groups)
     )
 
-    # By the mean of their ratings that can be compared in their groups; those without any last.
+    # By the mean of their ratings that can be compared; those without any last.
     def key(model: str) -> tuple[bool, float, str]:
         known = [row.rating for row in cells[model].values() if row.group == 0 and row.rating is not None]
         return (not known, -fmean(known) if known else 0.0, model)
@@ -388,7 +388,7 @@ def _explanation(groups: Sequence[RatedGroup], by: str) -> str:
     colour = "the middle of that range" if ranges else "that rank"
     sentences = [
         f"A cell is a model's rating in one {by} and, small, its {rank} there, from the battles of that {by} alone;",
-        f"below the name of each {by} is its number of battles.",
+        "the number of these battles stands beside its name. Overall is from all battles.",
         "Ratings of two columns have no common zero: compare models within a column.",
         "Nothing here tests a difference between columns.",
         f"The colour is {colour}: blue is first, orange last.",

@@ -139,14 +139,13 @@ def _boards(run: SiteRun, *, alone: bool) -> Iterator[str]:
     if run.comparison is not None:
         yield f"<p>{sentence_html(run.comparison.numbers)}</p>\n"
         return
-    whole = alone and len(run.boards) == 1
     shown = run.boards if alone else run.boards[:_TOP_BOARD_COUNT]
     for board in shown:
         if board.name is not None:
             yield f"<h3>{sentence_html(board.name)}</h3>\n"
         if board is not headline_board(run):
             yield f"<p>{sentence_html(first_place_sentence(board))}</p>\n"
-        yield _table(board, None if whole else _TOP_ROW_COUNT)
+        yield _table(board, None if alone and board is headline_board(run) else _TOP_ROW_COUNT)
     if len(shown) < len(run.boards):
         yield f"<p><small>{len(run.boards) - len(shown)} more boards are in the report.</small></p>\n"
 

@@ -43,6 +43,8 @@ METHODS: dict[str, type[BradleyTerry | Elo | Glicko2]] = {
     "glicko-2": Glicko2,
 }
 
+#: What all battles together are called beside their groups.
+OVERALL = "Overall"
 #: The values of K that a report of Elo compares.
 K_SWEEP = (4.0, 8.0, 16.0, 32.0, 64.0)
 #: The largest number of battles for which a report compares values of K; larger runs skip it.
@@ -238,19 +240,30 @@ def rate_files(
     checks: bool = False,
     progress: Progress | None = None,
 ) -> list[RatedGroup]:
-    """Rate opened files: one group, or one per value of ``settings.by``."""
+    """Rate opened files: all battles together, and after them each group of ``settings.by`` separately."""
+    clusters, log = _needed(sources, settings)
     if settings.by is None:
-        clusters, log = _needed(sources, settings)
         style, levels = settings.style, settings.levels
         table = count_table(
             sources, clusters=clusters, style=style, levels=levels, log=log, progress=progress
         )
-        _refuse_empty([table], sources, settings)
-        return _with_win_rates([rate_table(table, settings, checks=checks)], sources, settings)
-    tables = count_named(sources, settings, progress=progress)
-    _refuse_empty(list(tables.values()), sources, settings)
+        tables = {}
+    else:
+        # The files are read once.
+        builder = TableBuilder(keep_log=log, covariates=tuple(style_columns(sources, settings.style)))
+        tables = count_named(
+            sources,
+            settings,
+            progress=progress,
+            each=lambda batch: builder.add(batch if clusters else replace(batch, prompt=None, voter=None)),
+        )
+        table = builder.table()
+    _refuse_empty(table, sources, settings)
+    name = None if settings.by is None else OVERALL if OVERALL not in tables else "All battles"
+    whole = rate_table(table, settings, name=name, checks=checks)
     rated = [rate_table(table, settings, name=name, checks=checks) for name, table in tables.items()]
-    return _with_win_rates(_moved(rated, settings), sources, settings)
+    together = _with_win_rates([whole], sources, replace(settings, by=None))
+    return together + (_with_win_rates(_moved(rated, settings), sources, settings) if rated else [])
 
 
 def _moved(groups: list[RatedGroup], settings: RateSettings) -> list[RatedGroup]:
@@ -289,15 +302,15 @@ def _with_win_rates(
     if settings.baseline is None:
         return groups
     columns = baseline_columns(sources, settings)
-    tables: Mapping[str, Table]
+    named: dict[str | None, Table] = {}
     if settings.by is None:
-        tables = {"": count_table(sources, style=columns)}
+        named[groups[0].name] = count_table(sources, style=columns)
     else:
-        tables = count_named(sources, replace(settings, style=columns))
-    _refuse_unknown_baseline(settings.baseline.model, list(tables.values()))
+        named.update(count_named(sources, replace(settings, style=columns)).items())
+    _refuse_unknown_baseline(settings.baseline.model, list(named.values()))
     rated = []
     for group in groups:
-        table, board = tables[group.name or ""], group.board
+        table, board = named[group.name], group.board
         choice = settings.baseline
         baseline = find_baseline(table, choice)
         rates = (
@@ -315,26 +328,6 @@ def _refuse_unknown_baseline(baseline: str | None, tables: Sequence[Table]) -> N
     near = get_close_matches(baseline, names, n=5, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the models are {', '.join(names[:20])}"
     raise BadOption(f"baseline {baseline!r}: no battle names it; {hint}")
-
-
-def rate_whole_and_groups(
-    sources: Sequence[BattleSource], settings: RateSettings
-) -> tuple[RatedGroup, list[RatedGroup]]:
-    """Rate all battles together, and each group of ``settings.by`` separately; the files are read once."""
-    if settings.by is None:
-        return rate_files(sources, settings)[0], []
-    clusters, log = _needed(sources, settings)
-    builder = TableBuilder(keep_log=log, covariates=tuple(style_columns(sources, settings.style)))
-    tables = count_named(
-        sources,
-        settings,
-        each=lambda batch: builder.add(batch if clusters else replace(batch, prompt=None, voter=None)),
-    )
-    whole = builder.table()
-    _refuse_empty([whole], sources, settings)
-    groups = [rate_table(table, settings, name=name) for name, table in tables.items()]
-    rated = _with_win_rates([rate_table(whole, settings)], sources, replace(settings, by=None))[0]
-    return rated, _with_win_rates(_moved(groups, settings), sources, settings)
 
 
 def _needed(sources: Sequence[BattleSource], settings: RateSettings) -> tuple[bool, bool]:
@@ -374,7 +367,7 @@ def count_named(
     return tables
 
 
-def _refuse_empty(tables: Sequence[Table], sources: Sequence[BattleSource], settings: RateSettings) -> None:
-    if not any(table.n_battles for table in tables):
+def _refuse_empty(table: Table, sources: Sequence[BattleSource], settings: RateSettings) -> None:
+    if not table.n_battles:
         condition = "" if settings.where is None else f" for which {settings.where}"
         raise CannotRate(f"no battles in {', '.join(source.path for source in sources)}{condition}")

@@ -23,7 +23,7 @@ from tiltyard.runs.battle_rating import (
     RateSettings,
     choose_baseline,
     chosen_battles,
-    rate_whole_and_groups,
+    rate_files,
 )
 from tiltyard.runs.rate_options import rate_settings
 from tiltyard.runs.rating_documents import ratings_json
@@ -89,10 +89,11 @@ class _Exports:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class BoardGroups(_Exports, Mapping[str, "RatedBoard"]):
-    """The boards of groups by name, each from its own battles. Exports hold the rows of all, as those of the command."""
+    """The boards of groups by name, each from its own battles. Exports hold all their rows, after those of ``Overall``."""
 
     boards: Mapping[str, RatedBoard]
     settings: RateSettings
+    overall: RatedGroup
 
     def __getitem__(self, name: str) -> RatedBoard:
         if name not in self.boards:
@@ -109,16 +110,16 @@ class BoardGroups(_Exports, Mapping[str, "RatedBoard"]):
         return f"<BoardGroups by {' and '.join(self.settings.groupings)}: {', '.join(self.boards)}>"
 
     def __str__(self) -> str:
-        return "\n\n".join(rated_text(rated) for rated in self._exported)
+        return "\n\n".join(rated_text(board.rated) for board in self.boards.values())
 
     def _repr_html_(self) -> str:
-        return groups_fragment(self._exported)
+        return groups_fragment([board.rated for board in self.boards.values()])
 
     @property
     def _exported(self) -> list[RatedGroup]:
         if not self.boards:
             raise BadOption("there are no groups; rate(…, by=…) makes them")
-        return [board.rated for board in self.boards.values()]
+        return [self.overall, *(board.rated for board in self.boards.values())]
 
     def to_json(self) -> str:
         """The document that `tiltyard rate --by … --out` writes as `elo_ratings.json`."""
@@ -261,14 +262,14 @@ def rate(data: BattleData, **options: Unpack[RateDataOptions]) -> RatedBoard:
     settings = rate_settings(options)
     sources = chosen_battles(open_data(data, reading), settings)
     settings = choose_baseline(settings, sources)
-    rated, groups = rate_whole_and_groups(sources, settings)
-    none = BoardGroups({}, settings)
+    whole, *groups = rate_files(sources, settings)
+    none = BoardGroups({}, settings, whole)
     boards = {group.name or "": RatedBoard(group, settings, none) for group in groups}
     fetched = tuple(file.name for source in sources for file in source.fetched)
     return RatedBoard(
-        rated,
+        replace(whole, name=None),
         settings,
-        BoardGroups(boards, settings),
+        BoardGroups(boards, settings, whole),
         tuple(f"{source.path}: {n} left out: {reason}" for source in sources for reason, n in source.notes),
         fetched,
     )

@@ -388,7 +388,7 @@ def read_run_content(folder: Path) -> tuple[RunContent, RunFields]:
         method=settings.method.name,
         boards=tuple(entry.board(name) for name, entry in boards.items()),
         by=" and ".join(settings.groupings) or None,
-        overall=OVERALL if tournament else None,
+        overall=OVERALL if tournament else next(iter(boards), None),
         battles=source.rows or 0,
         prompts=tournament.selected_prompt_count if tournament else _prompts(boards),
         date=(written or "")[:10] or None,

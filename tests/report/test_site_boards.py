@@ -53,6 +53,7 @@ def site_run(*boards, **changes):
         archive_bytes=1_250_000,
         by=None,
         overall=None,
+        series=None,
         recomputed=True,
     )
     return replace(run, **changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from support.judged_runs import made_run
 from support.judged_runs import written as judged_written
-from support.run_folders import mixed
+from support.run_folders import mixed, rehash
 from tiltyard.core.ratings import BradleyTerry, Glicko2
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles, write_battles
@@ -21,6 +22,7 @@ from tiltyard.runs.manifest import MANIFEST, file_hash
 from tiltyard.runs.run_folder import write_run
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.site_folder import SITE_INDEX, publish_site
+from tiltyard.runs.site_verification import verify
 from tiltyard.simulation.demo.demo_voters import demo_battles
 
 SETTINGS = {
@@ -226,3 +228,47 @@ def test_only_fields_that_have_a_value_are_told(tmp_path, monkeypatch):
     assert one.fields.battle_fields == (
         *("question_id", "category", "language", "voter", "time", "position", "length_a", "length_b"),
     )
+
+
+class TestHistory:
+    @pytest.fixture
+    def nights(self, tmp_path) -> list[Path]:
+        """One arena on three nights, written in any order, and another one."""
+        places = []
+        for arena, size, night in (("Garden", 80, 2), ("Garden", 60, 1), ("Moor", 60, 1), ("Garden", 90, 3)):
+            place = tmp_path / f"{arena}-{night}"
+            place.mkdir()
+            write_battles(place / "battles.jsonl", mixed(size))
+            write_run(place / "run", [open_battles(place / "battles.jsonl")], RateSettings(arena=arena))
+            manifest = place / "run" / MANIFEST
+            document = json.loads(manifest.read_text())
+            manifest.write_text(json.dumps(document | {"created_at": f"2026-11-0{night}T03:00:00+00:00"}))
+            rehash(place / "run")
+            places.append(place / "run")
+        return places
+
+    def test_runs_of_one_arena_are_its_history(self, nights, tmp_path):
+        publish_site(nights, tmp_path / "site")
+        page = (tmp_path / "site" / "index.html").read_text()
+        assert page.count('<section class="run"') == 2
+        history = page.split("<h3>History</h3>")[1].split("</table>")[0]
+        assert re.findall(r'<a href="([^"]*)/report.html">(2026-11-0\d)', history) == [
+            *(("run-4", "2026-11-03"), ("run", "2026-11-02"), ("run-2", "2026-11-01"))
+        ]
+        assert re.findall(r"<td class=n>(\d+)</td>", history) == ["90", "80", "60"]
+        assert verify(tmp_path / "site").exact
+
+    def test_one_is_added_each_night(self, nights, tmp_path):
+        site = tmp_path / "site"
+        publish_site([nights[1]], site, title="Nights", url="https://example.org")
+        for _ in range(2):
+            publish_site([nights[0]], site, add=True)
+        index = json.loads((site / SITE_INDEX).read_text())
+        assert [run["name"] for run in index["runs"]] == ["run", "run-2"]
+        assert (index["title"], index["url"]) == ("Nights", "https://example.org")
+        assert content(site / "run") == content(nights[1])
+        assert verify(site).exact
+        (site / "run" / "report.html").write_text("changed")
+        with pytest.raises(BrokenArtifact, match=r"report\.html"):
+            publish_site([nights[3]], site, add=True)
+        assert (site / "run-2").is_dir()

@@ -34,6 +34,10 @@ def publish(
     url: Annotated[
         str | None, typer.Option(help="Where it will be: https://…, for commands and previews of links.")
     ] = None,
+    add: Annotated[
+        bool,
+        typer.Option("--add", help="Keep the runs of the earlier site; of one arena they are its history."),
+    ] = False,
 ) -> None:
     """Write a static site of runs.
 
@@ -43,7 +47,7 @@ def publish(
     from tiltyard.report.site_page import format_bytes
     from tiltyard.runs.site_folder import publish_site
 
-    made = publish_site(runs, site, title=title, url=url, watch=_tell)
+    made = publish_site(runs, site, title=title, url=url, add=add, watch=_tell)
     boards = "1 run" if len(made.runs) == 1 else f"{len(made.runs)} runs"
     typer.echo(
         escape_controls(

@@ -87,6 +87,8 @@ class RunContent:
     by: str | None
     #: The name of the board that sums up the others, if there is one.
     overall: str | None
+    #: The same for runs that rate one arena alike: each of them is a date in its history. ``None`` stands alone.
+    series: str | None
     #: The result of `tiltyard ab`; its boards are not shown, because their ranks hold for one look only.
     comparison: ABReport | None = None
 
@@ -114,6 +116,15 @@ class FirstPlace:
     tiers: int
     #: Models for which no order is claimed: without a rating, not comparable with these, or placed by a judge only.
     apart: int
+
+
+def find_series(runs: Sequence[SiteRun]) -> list[list[SiteRun]]:
+    """The runs of each history together, the newest first; others alone. Histories keep the order of the runs."""
+    found: dict[str, list[SiteRun]] = {}
+    for run in runs:
+        found.setdefault(run.series or run.name, []).append(run)
+    # Of one date, the run that was named last is the newest.
+    return [sorted(series, key=lambda run: run.date or "")[::-1] for series in found.values()]
 
 
 def first_place(board: SiteBoard) -> FirstPlace:
@@ -275,6 +286,7 @@ def _line(text: str, y: float, size: int, *, bold: bool = False, soft: bool = Fa
 
 
 def badge_text(run: SiteRun) -> str:
+    """The result in a few words."""
     if run.comparison is not None:
         a, b = _name(run.comparison.name_a), _name(run.comparison.name_b)
         if run.comparison.decision == "same":

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 from tiltyard.report.board_formats import method_title, rank_range
 from tiltyard.report.html_parts import (
+    Cell,
+    LinkedText,
     findings_html,
     interval_svg,
     offline_page,
     page_asset,
     sentence_html,
+    table_html,
     text_html,
 )
 from tiltyard.report.site_boards import (
@@ -22,6 +25,8 @@ from tiltyard.report.site_boards import (
     SiteBoard,
     SiteRow,
     SiteRun,
+    badge_text,
+    find_series,
     first_place_sentence,
     headline_board,
     result_sentence,
@@ -49,11 +54,13 @@ class SitePage:
 
 def render_site_page(page: SitePage, runs: Sequence[SiteRun]) -> str:
     """Render the page. It has no scripts, loads only the badges beside it, and all its links are relative."""
-    body = "".join(_run(run, page, alone=len(runs) == 1) for run in runs)
-    if len(runs) > 1:
-        items = "".join(f'<li><a href="#{run.name}">{sentence_html(run.title)}</a></li>\n' for run in runs)
+    series = find_series(runs)
+    newest = [one[0] for one in series]
+    body = "".join(_run(run, page, earlier, alone=len(series) == 1) for run, *earlier in series)
+    if len(series) > 1:
+        items = "".join(f'<li><a href="#{run.name}">{sentence_html(run.title)}</a></li>\n' for run in newest)
         body = f'<nav aria-label="Boards"><ul>\n{items}</ul></nav>\n{body}'
-    return offline_page(page.title, body, footer=_FOOTER, head=_head(page, runs), scripts="")
+    return offline_page(page.title, body, footer=_FOOTER, head=_head(page, newest), scripts="")
 
 
 def _head(page: SitePage, runs: Sequence[SiteRun]) -> str:
@@ -86,7 +93,7 @@ def _head(page: SitePage, runs: Sequence[SiteRun]) -> str:
     return f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n{metas}<style>{style}</style>\n'
 
 
-def _run(run: SiteRun, page: SitePage, *, alone: bool) -> str:
+def _run(run: SiteRun, page: SitePage, earlier: Sequence[SiteRun], *, alone: bool) -> str:
     heading = "" if alone and run.title == page.title else f"<h2>{sentence_html(run.title)}</h2>\n"
     if page.url is None:
         embed = ""
@@ -115,11 +122,41 @@ def _run(run: SiteRun, page: SitePage, *, alone: bool) -> str:
         f'<p class="result">{sentence_html(result_sentence(run))}</p>\n'
         f'<p class="lede">{text_html(" · ".join(_facts(run)))}</p>\n'
         f"{''.join(_boards(run, alone=alone))}{_findings(run, alone=alone)}"
+        f"{_history([run, *earlier]) if earlier else ''}"
         f'<p class="links"><a href="{run.name}/report.html">Full report</a>'
         f'<a href="{run.name}.zip">Download the run ({format_bytes(run.archive_bytes)})</a>'
         f'<a href="{run.name}/manifest.json">Manifest</a></p>\n'
         f"{verify}{badge}</section>\n"
     )
+
+
+def _history(series: Sequence[SiteRun]) -> str:
+    """A row for each date, newest first: what its board said of first place, and of the models that lead today."""
+    board = headline_board(series[0])
+    models = [] if board is None else [row.model for row in board.rows[:_TOP_ROW_COUNT]]
+    heads = ["Date", "First place", "Battles", *models]
+    rows: Iterator[tuple[Cell, ...]] = (
+        (
+            LinkedText(run.date or run.name, f"{run.name}/report.html"),
+            badge_text(run).removeprefix("first place "),
+            f"{run.battles:,}",
+            *(_past_rating(run, model) for model in models),
+        )
+        for run in series
+    )
+    return (
+        "<h3>History</h3>\n<p><small>Each row is a board as it was published: ranks, and the rating. Its ranges hold "
+        "for that look alone.</small></p>\n"
+        f"{table_html(heads, rows, words=2)}"
+    )
+
+
+def _past_rating(run: SiteRun, model: str) -> str:
+    board = headline_board(run)
+    row = next((row for row in board.rows if row.model == model), None) if board is not None else None
+    if row is None or row.rating is None:
+        return "–"
+    return " · ".join(filter(None, (rank_range(row.rank_low, row.rank_high), f"{row.rating:.0f}")))
 
 
 def _facts(run: SiteRun) -> Iterator[str]:

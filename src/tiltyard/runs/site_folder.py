@@ -35,6 +35,7 @@ from tiltyard.report.site_boards import (
     SiteRow,
     SiteRun,
     card_png,
+    find_series,
     render_badge,
     render_card,
 )
@@ -67,6 +68,7 @@ from tiltyard.runs.manifest import (
     read_lines,
     read_manifest,
     read_manifest_as,
+    run_identity,
 )
 from tiltyard.runs.rating_documents import plain_names
 from tiltyard.runs.run_verification import verify_run
@@ -148,14 +150,24 @@ def publish_site(
     *,
     title: str | None = None,
     url: str | None = None,
+    add: bool = False,
     watch: Callable[[PublishedRun], None] = lambda _run: None,
 ) -> PublishedSite:
     """Verify runs, and write a site of them to ``out``. ``watch`` is called with each run that was verified.
 
-    An earlier site in ``out`` is replaced; a folder with any other content is rejected.
+    An earlier site in ``out`` is replaced; with ``add``, its runs, title and address are kept. A folder with any
+    other content is rejected.
     """
     address = None if url is None else _checked_url(url)
     sources = [_run_folder(folder) for folder in folders]
+    earlier = _earlier_site(out / SITE_INDEX) if add else None
+    if earlier is not None:
+        title, address = title or earlier.title, address or earlier.url
+        kept = {run.manifest_sha256 for run in earlier.runs}
+        sources = [
+            *((run.name, out / run.name) for run in earlier.runs),
+            *((named, folder) for named, folder in sources if file_hash(folder / MANIFEST) not in kept),
+        ]
     names = plain_names([named for named, _folder in sources], otherwise="run", taken=(_BADGES, _CARDS))
     with refuse_unwritable(out):
         _refuse_foreign(out, [folder for _named, folder in sources])
@@ -193,7 +205,8 @@ def _refuse_foreign(out: Path, folders: Sequence[Path]) -> None:
         raise BadOption(f"{out} is a file; name a folder")
     if not out.is_dir() or not any(out.iterdir()):
         return
-    known = _earlier_files(out / SITE_INDEX)
+    earlier = _earlier_site(out / SITE_INDEX)
+    known = None if earlier is None else {*earlier.files, SITE_INDEX}
     present = {path.relative_to(out).as_posix() for path in out.rglob("*") if not path.is_dir()}
     foreign = sorted(present if known is None else present - known)
     if foreign:
@@ -203,12 +216,11 @@ def _refuse_foreign(out: Path, folders: Sequence[Path]) -> None:
         )
 
 
-def _earlier_files(path: Path) -> set[str] | None:
+def _earlier_site(path: Path) -> SiteIndex | None:
     try:
-        index = SiteIndex.model_validate_json(read_regular(path))
+        return SiteIndex.model_validate_json(read_regular(path))
     except (OSError, ValidationError):
         return None
-    return {*index.files, SITE_INDEX}
 
 
 def _publish_run(folder: Path, draft: Path, name: str) -> PublishedRun:
@@ -294,15 +306,16 @@ def _write_pages(draft: Path, runs: Sequence[SiteRun], title: str | None, url: s
     (draft / _BADGES).mkdir()
     (draft / _CARDS).mkdir()
     card = None
-    for number, run in enumerate(runs):
+    series = find_series(runs)
+    for run in runs:
         (draft / _BADGES / f"{run.name}.svg").write_bytes(render_badge(run).encode())
         svg = render_card(run)
         (draft / _CARDS / f"{run.name}.svg").write_bytes(svg.encode())
         png = None if url is None else card_png(svg)
         if png is not None:
             (draft / _CARDS / f"{run.name}.png").write_bytes(png)
-            card = f"{_CARDS}/{run.name}.png" if number == 0 else card
-    shown = title or (runs[0].title if len(runs) == 1 else "Boards")
+            card = f"{_CARDS}/{run.name}.png" if run is series[0][0] else card
+    shown = title or (runs[0].title if len(series) == 1 else "Boards")
     page = render_site_page(SitePage(shown, url, card), runs)
     (draft / SITE_PAGE).write_bytes(page.encode())
     written = sorted(path for path in draft.rglob("*") if path.is_file())
@@ -392,6 +405,7 @@ def read_run_content(folder: Path) -> tuple[RunContent, RunFields]:
         battles=source.rows or 0,
         prompts=tournament.selected_prompt_count if tournament else _prompts(boards),
         date=(written or "")[:10] or None,
+        series=None if manifest.arena is None else run_identity(settings, ""),
         comparison=_comparison(folder, source, tournament) if tournament else None,
     )
     return content, RunFields(stated, texts=tournament is not None)

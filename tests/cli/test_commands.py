@@ -331,6 +331,13 @@ class TestDemo:
         assert len(list(read_battles("battles.jsonl"))) == 5
 
 
+def test_most_options_of_rate_are_advanced():
+    first, advanced = run("rate", "--help").out.partition("Options:\n")[2].split("Advanced:\n")
+    assert first.count("\n  --") + 1 <= 15
+    assert {"--out", "--by", "--columns", "--help"} <= set(first.split())
+    assert {"--method", "--n-perms", "--latex", "--anchor"} <= set(advanced.split())
+
+
 @pytest.mark.parametrize("command", [[], ["rate"], ["compare"], ["verify"], ["demo"], ["demo", "battles"]])
 def test_every_command_has_help(command):
     ran = run(*command, "--help")

@@ -77,7 +77,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("ab")(ab.ab)
-app.command("rate")(rate.rate)
+app.command("rate", cls=rate.RateCommand)(rate.rate)
 app.command("compare")(rate.compare)
 app.command("verify")(run_folders.verify)
 app.command("publish")(run_folders.publish)

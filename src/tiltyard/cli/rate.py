@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+from typer.core import TyperCommand
 
 from tiltyard.cli.options import (
     By,
@@ -45,6 +46,26 @@ if TYPE_CHECKING:
     from tiltyard.runs.battle_rating import RateSettings
     from tiltyard.settings.rating_options import RateOptions
 
+#: The options that most files need.
+_FIRST_OPTIONS = frozenset(
+    {
+        *(
+            "preset",
+            "by",
+            "style",
+            "where",
+            "ties",
+            "intervals",
+            "cluster",
+            "out",
+            "arena",
+            "columns",
+            "outcomes",
+        ),
+        *("skip_invalid", "csv", "json", "help"),
+    }
+)
+
 
 def _with_rating_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command every option that says how battles are rated."""
@@ -58,6 +79,21 @@ def _annotation(name: str, option: TypedRatingOption) -> Any:
     if option.said.repeated:
         kind = list[str]
     return Annotated[kind | None if option.said.default is None else kind, rating_option(name)]
+
+
+class RateCommand(TyperCommand):
+    """Lists what most files need first, and all other options as advanced."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Advanced": []}
+        for parameter in self.get_params(ctx):
+            first = "Options" if parameter.name in _FIRST_OPTIONS else "Advanced"
+            section = "Arguments" if parameter.param_type_name == "argument" else first
+            if (record := parameter.get_help_record(ctx)) is not None:
+                sections[section].append(record)
+        for name, records in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
 
 
 @_with_rating_options

@@ -718,6 +718,19 @@ class TestJudge:
         assert Arranged(tmp_path).call("publish", folder, "site").code == 0
         assert "cannot tell" in (tmp_path / "site/index.html").read_text()
 
+    def test_several_models_behind_one_name_are_named(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 40)
+        log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
+        ran = judged(tmp_path, billed, "--json", model="alias")
+        found = json.loads(ran.out)
+        (changed,) = [one for one in found["findings"] if one["name"] == "judge-model-changed"]
+        counts = {one["model"]: one["replies"] for one in changed["values"]["models"]}
+        assert counts.keys() == {"alias-0", "alias-1"}
+        assert sum(counts.values()) == billed.since()
+        assert "dated model" in ran.err
+        # The rows of the folder have what was served.
+        assert Arranged(tmp_path).call("verify", tmp_path / found["run"]).code == 0
+
     def test_a_judge_that_cannot_be_used_is_named(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 40)
         log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields, replace
 from itertools import groupby
@@ -194,6 +194,8 @@ class VerdictPass:
         self._observer = VerdictObserver()
         #: How each judge was asked.
         self._forms: dict[str, VerdictForm] = {}
+        #: By judge: the models that were served in its name, and how many of its replies each wrote.
+        self._served: dict[str, Counter[str]] = defaultdict(Counter)
         #: Results on matches that also have human votes, by dimension and judge.
         self._compared: dict[tuple[str, str], dict[MatchKey, Outcome]] = {}
         #: Judged responses that were truncated, and those that try to steer their judge, by (model, prompt_id).
@@ -241,6 +243,8 @@ class VerdictPass:
             if not one.free:
                 self._observer.add(one.question, one.state, one.verdict, traits)
                 self._forms[one.question.judge] = one.form
+            if one.reply is not None and one.reply.model is not None:
+                self._served[one.question.judge][one.reply.model] += 1
             self.asked.add(one)
             yield one
 
@@ -275,11 +279,20 @@ class VerdictPass:
                 finding.to_dict()
                 for finding in (
                     *list_judge_findings(diagnosed, self._forms),
+                    *_changed_models(self._served),
                     *_truncated_answers(self._truncated),
                     *_steering_answers({key: self._responses.steering[key] for key in self._steering}),
                 )
             ],
         }
+
+
+def _changed_models(served: Mapping[str, Counter[str]]) -> Iterator[Finding]:
+    """The judges in whose name several models were served, with the replies of each model."""
+    for judge, counts in sorted(served.items()):
+        if len(counts) > 1:
+            named = [{"model": model, "replies": counts[model]} for model in sorted(counts)]
+            yield Finding("judge-model-changed", {"judge": judge, **first_of("models", named)})
 
 
 def _truncated_answers(truncated: Iterable[tuple[str, str]]) -> Iterator[Finding]:

@@ -29,13 +29,13 @@ def check_proofs(
     found = []
     for place, key in _keys(plan).items():
         mine = [one for one in judged if (one.question.judge, one.question.dimension) == place]
-        replies = ledger.replies(one.key for one in mine)
-        served = sorted({str(bodies[-1].get("model")) for bodies in replies.values()})
+        replies = [one.reply for one in mine if one.reply is not None]
+        served = sorted({str(reply.model) for reply in replies})
         kept = few is True and set(served) <= set(_served_before(ledger, key))
         for proof in judge_proofs(mine, kept=kept):
             found.append(proof)
             # Calls that failed say nothing of the judge.
-            if not (kept and proof.holds) and len(replies) == len({one.key for one in mine}):
+            if not (kept and proof.holds) and len(replies) == len(mine):
                 ledger.add_note(key, {"served": served if proof.holds else []})
     return tuple(found)
 

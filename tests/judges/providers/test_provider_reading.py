@@ -92,6 +92,15 @@ def test_openai_tool_arguments_that_are_no_object_stay_text(arguments):
     assert (reply.text, reply.data) == (arguments, None)
 
 
+@pytest.mark.parametrize(
+    ("stated", "read"), [("m-2", "m-2"), ("", None), (7, None), (None, None), ("x" * 999, "x" * 200)]
+)
+def test_the_model_that_was_served(stated, read):
+    assert anthropic().read(message(model=stated))[0].model == read
+    assert openai().read(completion(content="x") | {"model": stated})[0].model == read
+    assert openai().read(completion(refusal="no") | {"model": stated})[0].model == read
+
+
 def test_openai_refusals_and_parts():
     assert openai().read(completion(content=None, refusal="no"))[0] == Reply("no", None, "refusal")
     parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]

@@ -5,7 +5,8 @@ What it needs and allows: ``needs-N`` tokens of thoughts before it answers; at `
 output; a ``context-N`` for request and reply; ``renamed`` knows only ``max_completion_tokens``; ``plain`` knows neither
 schemas nor tools; ``closed`` rejects whatever it is asked. What it prefers: ``likes-WORD``, responses with the word, and of spoilt answers the others;
 ``first``, the response that is shown first; ``ties``, nothing; ``coarse``, whatever is not spoilt, and else nothing;
-``blind-KIND``, as ``likes-fine``, but it does not see this kind of spoilt answers.
+``blind-KIND``, as ``likes-fine``, but it does not see this kind of spoilt answers. What stands behind its name:
+``alias``, one of two models.
 """
 
 from __future__ import annotations
@@ -82,6 +83,11 @@ _SPOILT: Mapping[str, Callable[[str, str, str], str | None]] = {
         _off_topic(prompt, first, second), _off_topic(prompt, second, first)
     ),
 }
+
+
+def served(model: str, name: str) -> str:
+    """The model that the reply with this hexadecimal name says it is from."""
+    return f"{model}-{int(name, 16) % 2}" if model.startswith("alias") else model
 
 
 def needed(model: str) -> int:

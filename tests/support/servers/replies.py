@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from support.servers.manners import likes, mannered, needed
+from support.servers.manners import likes, mannered, needed, served
 
 STEPS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
 
@@ -126,7 +126,7 @@ def anthropic_message(body: dict[str, Any], said: Said, counted: Counted, name: 
         "id": f"msg_{name}",
         "type": "message",
         "role": "assistant",
-        "model": body["model"],
+        "model": served(body["model"], name),
         "content": [block] if said.text else [],
         "stop_reason": stops.get(said.stop, said.stop),
         "stop_sequence": None,
@@ -153,7 +153,7 @@ def openai_completion(body: dict[str, Any], said: Said, counted: Counted, name: 
         "id": f"chatcmpl-{name}",
         "object": "chat.completion",
         "created": 1_760_000_000,
-        "model": body["model"],
+        "model": served(body["model"], name),
         "choices": [
             {
                 "index": 0,

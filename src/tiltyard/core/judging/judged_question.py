@@ -82,7 +82,7 @@ class JudgedQuestion:
             "parser": self.parser,
             "request_key": self.key,
             "asks": self.asks,
-            "reply": {"text": reply.text, "data": reply.data, "stop": reply.stop} if reply else None,
+            "reply": None if reply is None else _reply_row(reply),
         }
 
     @classmethod
@@ -193,12 +193,18 @@ def _reply(fields: _Row) -> Reply | None:
     reply = fields.row["reply"]
     if reply is None:
         return None
-    if not isinstance(reply, Mapping) or set(reply) != {"text", "data", "stop"}:
-        raise fields.wrong("reply", "null or an object with text, data and stop")
+    if not isinstance(reply, Mapping) or set(reply) - {"model"} != {"text", "data", "stop"}:
+        raise fields.wrong("reply", "null or an object with text, data, stop and maybe model")
     inner = _Row(reply, f"{fields.where}, reply")
     if not isinstance(reply["data"], Mapping | None):
         raise inner.wrong("data", "an object or null")
-    return Reply(inner.text_or_none("text"), reply["data"], inner.text("stop"))
+    model = inner.text("model") if "model" in reply else None
+    return Reply(inner.text_or_none("text"), reply["data"], inner.text("stop"), model)
+
+
+def _reply_row(reply: Reply) -> dict[str, object]:
+    served = {} if reply.model is None else {"model": reply.model}
+    return {"text": reply.text, "data": reply.data, "stop": reply.stop, **served}
 
 
 def _check(judged: JudgedQuestion, fields: _Row) -> None:

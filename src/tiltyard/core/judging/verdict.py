@@ -74,6 +74,8 @@ class Reply:
     data: Mapping[str, object] | None = None
     #: ``end``, ``length`` (cut off), ``refusal``, or ``other``.
     stop: str = "end"
+    #: The model that the provider says it served, if it says so.
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -478,6 +478,13 @@ _TOURNAMENTS: Mapping[str, Template] = {
         _("The rubric of {dimension} speaks of a gold answer (“{words}”), but the judge is shown none."),
         _SHOW_GOLD,
     ),
+    "judge-model-changed": Template(
+        _("The provider served several models as the judge {judge}: {models}."),
+        _(
+            "Their verdicts are pooled, as of one judge. Name a dated model instead of an alias, if the provider has one."
+        ),
+        {"": _("{model} {replies:,} replies")},
+    ),
     "own-reply-form": Template(
         _(
             "The rubric of {dimension} asks for a reply in a form of its own (“{words}”), which contradicts the one "

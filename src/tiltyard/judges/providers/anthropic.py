@@ -21,6 +21,7 @@ from tiltyard.judges.providers.json_bodies import (
     parse_time,
     parse_token_count,
     repair_surrogates,
+    served_model,
 )
 from tiltyard.judges.providers.provider import (
     BatchEntry,
@@ -119,6 +120,7 @@ class Anthropic(HttpProvider):
             text=repair_surrogates("".join(texts)) if texts else None,
             data=inputs[0] if inputs else None,
             stop=_STOPS.get(stop, "other") if isinstance(stop, str) else "other",
+            model=served_model(body),
         )
         return reply, _usage(body.get("usage"))
 

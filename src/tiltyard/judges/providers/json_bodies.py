@@ -13,6 +13,8 @@ from tiltyard.core.judging.question import TOOL_NAME
 from tiltyard.errors import BadOption
 from tiltyard.judges.providers.provider import Body
 
+#: Of a longer name of a served model only the beginning is kept.
+_MODEL_NAME_CHARACTERS = 200
 #: The tool of the reply form ``tool``.
 VERDICT_TOOL = {"name": TOOL_NAME, "description": "Give the verdict on the two responses."}
 _INSTEAD = {
@@ -75,6 +77,12 @@ def repair_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def served_model(body: Body) -> str | None:
+    """The model that a reply says it is from."""
+    model = body.get("model")
+    return repair_surrogates(model[:_MODEL_NAME_CHARACTERS]) if isinstance(model, str) and model else None
 
 
 def parse_time(value: object) -> datetime:

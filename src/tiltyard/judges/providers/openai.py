@@ -27,6 +27,7 @@ from tiltyard.judges.providers.json_bodies import (
     parse_time,
     parse_token_count,
     repair_surrogates,
+    served_model,
 )
 from tiltyard.judges.providers.provider import (
     BatchEntry,
@@ -122,14 +123,14 @@ class OpenAI(HttpProvider):
         message = message if isinstance(message, Mapping) else {}
         finish = choice.get("finish_reason")
         stop = _STOPS.get(finish, "other") if isinstance(finish, str) else "other"
-        refusal = message.get("refusal")
+        refusal, usage, model = message.get("refusal"), _usage_of(body.get("usage")), served_model(body)
         if isinstance(refusal, str) and refusal:
-            return Reply(repair_surrogates(refusal), stop="refusal"), _usage_of(body.get("usage"))
+            return Reply(repair_surrogates(refusal), stop="refusal", model=model), usage
         text, data = _content(message.get("content")), None
         arguments = _first(message.get("tool_calls")).get("function")
         if isinstance(arguments, Mapping):
             text, data = _arguments(arguments.get("arguments"), text)
-        return Reply(text, data, stop), _usage_of(body.get("usage"))
+        return Reply(text, data, stop, model), usage
 
     async def complete(self, body: Body) -> Body:
         reply = await super().complete(body)

@@ -17,6 +17,7 @@ from tiltyard.judges.providers.json_bodies import (
     parse_body,
     parse_token_count,
     repair_surrogates,
+    served_model,
 )
 from tiltyard.judges.providers.provider import Body, Capabilities, Provider, Usage
 
@@ -61,6 +62,7 @@ class ReplayProvider(Provider):
             text=repair_surrogates(text) if isinstance(text, str) else None,
             data=data if isinstance(data, Mapping) else None,
             stop=stop if isinstance(stop, str) and stop in _STOPS else "end" if stop is None else "other",
+            model=served_model(body),
         )
         return reply, _usage(usage)
 

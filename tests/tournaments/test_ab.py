@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
 import json
 import sqlite3
-import threading
 import zlib
 from contextlib import closing
 from unittest.mock import patch
@@ -619,43 +617,6 @@ class TestJudge:
         assert ran.code == 3
         assert "budget covers" in ran.out
         assert billed.since() == 0
-
-    @pytest.mark.parametrize(
-        ("answer", "code", "calls", "said"),
-        [
-            (
-                b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>",
-                4,
-                1,
-                "the reply is HTML, not JSON: check base_url",
-            ),
-            (b"", 3, 30, "the connection was lost before the reply was complete"),
-        ],
-    )
-    def test_an_address_without_a_model_is_given_up_soon(self, tmp_path, answer, code, calls, said):
-        log(tmp_path, "a.jsonl", 40)
-        log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
-        heard = []
-
-        class Answering(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                self.rfile.read(int(self.headers["content-length"]))
-                heard.append(1)
-                self.wfile.write(answer)
-
-            def log_message(self, *_given):
-                pass
-
-        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            address = f"http://127.0.0.1:{server.server_address[1]}/v1"
-            ran = ab(
-                tmp_path, "a.jsonl", "b.jsonl", "--judge", "m", "--base-url", address, "--price", "m=3,15"
-            )
-            server.shutdown()
-        assert (ran.code, said in ran.err) == (code, True), ran.err
-        assert "budget" not in ran.out
-        assert len(heard) <= calls
 
     def test_what_more_prompts_cost_is_not_raised_by_lost_calls(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 32, word=lambda k: " fine" if k % 2 else "")

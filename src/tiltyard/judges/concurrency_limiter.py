@@ -115,6 +115,11 @@ class ConcurrencyLimiter:
         if isinstance(self._closed, JudgeUnusable):
             raise copy.copy(self._closed)
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether the last call that ended was served."""
+        return self._served and not self._failing_calls
+
     def tell(self, fault: ProviderFault | None) -> None:
         """Report how a call ended: ``None`` for success. Consecutive fatal faults close the limiter."""
         if fault is None or not fault.throttled:

@@ -18,7 +18,7 @@ from tiltyard.errors import ProviderFault
 from tiltyard.judges.ledger import AttemptIntent, ReservationResult, Settlement
 from tiltyard.judges.ledger_batcher import LedgerBatcher
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.requests import ADAPTATION_LIMIT, JudgeCaller, JudgeRequest
+from tiltyard.judges.requests import ADAPTATION_LIMIT, EmptyReply, JudgeCaller, JudgeRequest
 
 T = TypeVar("T")
 
@@ -168,7 +168,8 @@ class LiveCalls:
             settlement = await self._sent(caller.provider.complete, request, caller, intent)
             # Do not raise the concurrency while a judge gives no usable reply.
             served = settlement.state == QuestionState.OK
-            caller.gate.tell(None)
+            settlement, empty = _without_empty(settlement, caller)
+            caller.gate.tell(empty)
             await self._books.settle(settlement)
         except ProviderFault as fault:
             caller.gate.tell(fault)
@@ -178,7 +179,10 @@ class LiveCalls:
         finally:
             caller.gate.leave(well=served)
         self._heard(settlement.state, settlement.cost)
-        assert settlement.body is not None
+        if settlement.body is None:
+            assert empty is not None
+            self._fault(empty)
+            return empty
         return settlement.body
 
     async def _sent(
@@ -296,6 +300,18 @@ def settle_reply(intent: AttemptIntent, caller: JudgeCaller, body: Body) -> Sett
         body=body,
         usage=usage,
     )
+
+
+def _without_empty(settlement: Settlement, caller: JudgeCaller) -> tuple[Settlement, EmptyReply | None]:
+    """The settlement, and the failure if its reply is empty.
+
+    Of a judge that is serving, an empty reply is one without a verdict. Otherwise it is not kept, so that the question is
+    asked again once the judge replies; what it cost is known all the same.
+    """
+    empty = None if settlement.body is None else caller.empty_reply(settlement.body)
+    if empty is None or caller.gate.is_serving:
+        return settlement, empty
+    return replace(settlement, state=QuestionState.PROVIDER_ERROR, body=None, error=str(empty)), empty
 
 
 def settle_failure(intent: AttemptIntent, caller: JudgeCaller, fault: ProviderFault) -> Settlement:

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 
 from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
@@ -20,6 +21,7 @@ from tiltyard.judges.providers.json_bodies import (
     with_token_limit,
 )
 from tiltyard.judges.providers.provider import Body, Provider, Usage
+from tiltyard.settings.model_endpoints import REPLAY
 from tiltyard.settings.prices import Price
 
 #: Bytes of text per token. English prose has four to five; code, other languages and numbers have fewer.
@@ -45,6 +47,10 @@ _UNUSABLE_REPLY_COUNT, _UNUSABLE_PROMPT_COUNT = 10, 3
 #: The replies that are enough where a judge has given no verdict yet, and is asked one question after the other.
 FIRST_UNUSABLE_REPLY_COUNT = 6
 _WITHOUT_VERDICT = (QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED)
+
+
+class EmptyReply(ProviderFault):
+    """A reply of a judge that says nothing."""
 
 
 def token_upper_bound(size: int) -> int:
@@ -232,6 +238,13 @@ class JudgeCaller:
         if self.price is not None:
             worst = self.price.worst(token_upper_bound(request.size), limit, batch=self.batch, ttl=self.ttl)
         return replace(request, body=with_token_limit(request.body, limit, field), worst=worst)
+
+    def empty_reply(self, body: Body) -> EmptyReply | None:
+        """The failure that an empty reply of a judge is; ``None`` for other replies, recorded ones, and other models."""
+        if self.unusable is None or self.provider.name == REPLAY or not self.provider.read(body)[0].is_empty:
+            return None
+        problem = f"{self.name} at {self.provider.base_url}: the reply is empty; check the server, or choose another judge"
+        return EmptyReply(problem, status=HTTPStatus.OK, retryable=True)
 
     def heard(self, request: JudgeRequest, bodies: Sequence[Body]) -> None:
         """Record a new reply, the last of these."""

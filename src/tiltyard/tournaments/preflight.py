@@ -25,6 +25,7 @@ from tiltyard.judges.providers.provider import Provider
 from tiltyard.judges.requests import (
     FIRST_UNUSABLE_REPLY_COUNT,
     UNUSABLE,
+    EmptyReply,
     JudgeCaller,
     JudgeRequest,
     LearnedLimits,
@@ -191,7 +192,7 @@ class _JudgeTrial:
                 if fault.fatal and fault.status == HTTPStatus.OK:
                     # Something else than a model answers, such as a website.
                     self.unusable = f"{UNUSABLE}{fault}"
-                if fault.fatal or fault.status not in _REJECTED:
+                if fault.fatal or not (isinstance(fault, EmptyReply) or fault.status in _REJECTED):
                     return None
             elif seen[form] is not QuestionState.UNPARSEABLE:
                 refused = "; ".join(f"{one}: {self._why(one, seen[one])}" for one in seen if one is not form)
@@ -199,6 +200,8 @@ class _JudgeTrial:
                     self.notes.append(f"{self.seat.name} is asked in the reply form {form} ({refused})")
                 break
         accepted = [form for form in seen if seen[form] is not QuestionState.PROVIDER_ERROR]
+        if not accepted and any(isinstance(fault, EmptyReply) for fault in self._faults.values()):
+            return None
         if not accepted:
             reasons = dict.fromkeys(self._why(form, state) for form, state in seen.items())
             self.unusable = (

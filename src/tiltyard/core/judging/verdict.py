@@ -77,6 +77,11 @@ class Reply:
     #: The model that the provider says it served, if it says so.
     model: str | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing, not even that it was cut off or refused."""
+        return not (self.text or "").strip() and self.data is None and self.stop in {"end", "other"}
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -27,7 +27,12 @@ from yarl import URL
 from tiltyard._version import __version__
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.endpoints import Credentials, Endpoint, checked_base_url, merge_headers
-from tiltyard.judges.providers.faults import status_fault, to_provider_fault, unreadable_reply
+from tiltyard.judges.providers.faults import (
+    error_in_reply,
+    status_fault,
+    to_provider_fault,
+    unreadable_reply,
+)
 from tiltyard.judges.providers.json_bodies import encode_body, parse_body
 from tiltyard.judges.providers.provider import (
     BatchStatus,
@@ -435,9 +440,17 @@ class HttpProvider(Provider):
         return self._wire.endpoint.address
 
     async def complete(self, body: Body) -> Body:
-        return await self._wire.post(
+        reply = await self._wire.post(
             self._path, encode_body(body), billable=True, model=body.get("model", "")
         )
+        error = self._stated_error(reply)
+        if error and not self.read(reply)[0].text:
+            raise error_in_reply(self._wire.where, error)
+        return reply
+
+    def _stated_error(self, reply: Body) -> object:
+        """The error that a reply with status 200 has instead of an answer, if any."""
+        return reply.get("error")
 
     def chat_body(self, model: str, request: ChatRequest, options: Mapping[str, Any]) -> Body:
         """The exact request for a streamed answer. ``options`` are the user's own fields of the request."""

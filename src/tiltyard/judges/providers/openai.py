@@ -132,13 +132,9 @@ class OpenAI(HttpProvider):
             text, data = _arguments(arguments.get("arguments"), text)
         return Reply(text, data, stop, model), usage
 
-    async def complete(self, body: Body) -> Body:
-        reply = await super().complete(body)
+    def _stated_error(self, reply: Body) -> object:
         choice = _first(reply.get("choices"))
-        error = choice.get("error") if choice else reply.get("error")
-        if error and not self.read(reply)[0].text:
-            raise error_in_reply(self._wire.where, error)
-        return reply
+        return choice.get("error") if choice else reply.get("error")
 
     def stream_reader(self, *, thinking_open: bool) -> OpenAIStream:
         return OpenAIStream(self._wire.where, thinking_open=thinking_open)

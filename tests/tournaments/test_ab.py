@@ -626,7 +626,10 @@ class TestJudge:
             address = ("--base-url", server.openai, "--price", "likes-fine=3,15")
             ran = ab(tmp_path, "a.jsonl", "b.jsonl", "--judge", "likes-fine", *address, "--json")
         found = json.loads(ran.out)
-        assert found["spent"] != clean["spent"]
+        assert clean["known_usd"] == clean["at_most_usd"]
+        assert found["known_usd"] == clean["known_usd"]
+        assert float(found["at_most_usd"]) > float(found["known_usd"])
+        assert "at most" in found["spent"]
         assert (found["more"], found["more_usd"]) == (clean["more"], clean["more_usd"])
         assert clean["more_usd"] is not None
 
@@ -835,6 +838,7 @@ class TestPython:
             a, b, judge="likes-fine", base_url=billed.server.openai, output_dir=tmp_path / "runs"
         )
         found = asyncio.run(asked)
-        assert (found.decision, found.details["spent"]) == ("better", None)
+        assert (found.decision, found.details["spent"]) == ("better", "unknown")
+        assert (found.details["known_usd"], found.details["at_most_usd"]) == ("0", None)
         assert found.low > 0.0
         assert billed.since() == 76

@@ -294,7 +294,7 @@ class ABReport:
             yield f"{_percent(self.level)} interval", interval_text(self.low, self.high, self.unit)
         yield "compared", f"{self.compared:,}"
         for name, value in self.details.items():
-            if value is not None:
+            if value is not None and not name.endswith("_usd"):
                 yield name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -21,8 +21,9 @@ from tiltyard.files.answers import answer_columns, drop_replaced_answers, open_r
 from tiltyard.files.input_address import shown_path
 from tiltyard.foundation.option_names import option_name, refuse_unknown
 from tiltyard.report.ab_report import ABReport
+from tiltyard.report.judging_sections import paid_text
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS, ab_level
-from tiltyard.settings.prices import PICODOLLARS_PER_USD, PriceEntry, format_dollars, read_prices
+from tiltyard.settings.prices import PICODOLLARS_PER_USD, PriceEntry, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge
 from tiltyard.tournaments.ab_costs import cost_ratios
 from tiltyard.tournaments.ab_run import JudgedComparison, StopRule, compare_judged, write_ab_inputs
@@ -454,7 +455,7 @@ def _by_judges(found: JudgedComparison) -> ABReport:
         more_usd=found.more_usd,
         details={
             "judges": ", ".join(found.judges),
-            "spent": None if found.spent is None else format_dollars(found.spent),
+            **_paid(found),
             "run": str(found.inputs.run),
             "spoilt_answers": sum(proof.asked for proof in found.proofs),
             "spoilt_answers_found": sum(proof.found for proof in found.proofs),
@@ -467,6 +468,13 @@ def _by_judges(found: JudgedComparison) -> ABReport:
         notes=tuple(_not_made(found)),
         problems=tuple(dict.fromkeys((*found.failures, *found.problems))),
     )
+
+
+def _paid(found: JudgedComparison) -> dict[str, str | None]:
+    """What the calls cost: in words, what is known of it, and what it is at most."""
+    assert found.costs is not None
+    amounts = {"known_usd": found.costs["known_usd"], "at_most_usd": found.costs["at_most_usd"]}
+    return {"spent": paid_text(found.costs), **amounts}
 
 
 def _not_made(found: JudgedComparison) -> Iterator[str]:

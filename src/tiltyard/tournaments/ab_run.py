@@ -29,6 +29,7 @@ from tiltyard.core.ratings.paired_difference import (
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import Answer
 from tiltyard.judges.ledger import Ledger
+from tiltyard.report.run_documents import ActualCosts
 from tiltyard.runs.ab_lead import (
     AB_MODE,
     RESTS_ON_JUDGE,
@@ -144,8 +145,9 @@ class JudgedComparison:
     doubt: str | None = None
     #: What judging the first prompt may cost, in picodollars; ``None`` if a price is unknown.
     first_match: int | None = None
-    #: What the run says of the judges; known at the end.
+    #: What the run says of the judges, and what it cost; known at the end.
     findings: tuple[Finding, ...] = ()
+    costs: ActualCosts | None = None
 
     @property
     def lead(self) -> tuple[float, float, float]:
@@ -250,8 +252,9 @@ def compare_judged(
             if size >= sizes[-1] or rule.ends(found.decision) or stopped:
                 finished = judged.write(watch)
                 break
-    diagnostics, _ = read_run_documents(finished.out)
-    return replace(found, findings=tuple(Finding.from_dict(one) for one in diagnostics["findings"]))
+    diagnostics, costs = read_run_documents(finished.out)
+    findings = tuple(Finding.from_dict(one) for one in diagnostics["findings"])
+    return replace(found, findings=findings, costs=costs["actual"])
 
 
 def fixed_power(prompts: int, level: float) -> str:

@@ -15,6 +15,7 @@ import tiltyard
 from support.arranged import Arranged, killing
 from support.servers.paid_llm import paid_llm
 from tiltyard.core.ratings.findings import Finding
+from tiltyard.errors import BadOption
 from tiltyard.judges.ledger import Ledger
 from tiltyard.runs.ab_lead import points, slot_preference
 from tiltyard.runs.tournament_writer import write_judged_run
@@ -842,3 +843,69 @@ class TestPython:
         assert (found.details["known_usd"], found.details["at_most_usd"]) == ("0", None)
         assert found.low > 0.0
         assert billed.since() == 76
+
+    def test_a_function_as_a_judge(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
+        wordy(tmp_path, "a.jsonl", 40, lambda _: " poor")
+        wordy(tmp_path, "b.jsonl", 40, lambda _: " fine")
+        asked = []
+
+        def finer(prompt: str, first: str, second: str) -> str:
+            asked.append(prompt)
+            return {1: "A", -1: "B"}.get(("fine" in first) - ("fine" in second), "tie")
+
+        async def finer_too(prompt: str, first: str, second: str) -> dict[str, str]:
+            return {"verdict": finer(prompt, first, second), "reasoning": "By the word."}
+
+        def by(judge, version="1"):
+            options = {"judge_version": version, "output_dir": tmp_path / "runs"}
+            return tiltyard.ab(tmp_path / "a.jsonl", tmp_path / "b.jsonl", judge=judge, **options)
+
+        found = by(finer)
+        assert (found.decision, found.compared, len(asked)) == ("better", 30, 76)
+        assert found.details["judges"] == "finer"
+        # The same version is not asked again, and the folder verifies without the function.
+        assert by(finer).decision == "better"
+        assert len(asked) == 76
+        assert Arranged(tmp_path).call("verify", found.details["run"]).code == 0
+        by(finer, "2")
+        assert len(asked) == 2 * 76
+        assert by(finer_too).decision == "better"
+        assert len(asked) == 3 * 76
+        assert by([finer, finer_too]).decision == "better"
+
+    @pytest.mark.parametrize(("said", "problem"), [(None, "returned None"), (KeyError("x"), "KeyError")])
+    def test_a_function_that_fails_is_given_up_and_resumed(self, tmp_path, monkeypatch, said, problem):
+        monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
+        wordy(tmp_path, "a.jsonl", 40, lambda _: " poor")
+        wordy(tmp_path, "b.jsonl", 40, lambda _: " fine")
+        asked = []
+
+        def broken(prompt, first, second):
+            asked.append(prompt)
+            if isinstance(said, Exception):
+                raise said
+            return said
+
+        def fixed(_prompt, first, _second):
+            return "A" if "fine" in first else "B"
+
+        fixed.__name__ = "broken"
+
+        def by(judge):
+            options = {"judge_version": "1", "output_dir": tmp_path / "runs"}
+            return tiltyard.ab(tmp_path / "a.jsonl", tmp_path / "b.jsonl", judge=judge, **options)
+
+        found = by(broken)
+        assert (found.decision, found.stopped) == ("undecided", True)
+        assert problem in found.problems[0]
+        assert len(asked) <= 9
+        assert by(fixed).decision == "better"
+
+    def test_a_function_needs_a_version(self):
+        with pytest.raises(BadOption, match="judge_version"):
+            tiltyard.ab([], [], judge=lambda *_: "A")
+        with pytest.raises(BadOption, match="judge_version"):
+            tiltyard.ab([], [], judge=lambda *_: "A", judge_version="")
+        with pytest.raises(BadOption, match="judge_version"):
+            tiltyard.ab([], [], judge="m", judge_version="1")

@@ -194,7 +194,7 @@ def test_a_judge_may_be_its_settings_and_its_folder_is_verified(home, billed):
     ("options", "said"),
     [
         ({"bugdet_usd": 1.0}, "ab has no option 'bugdet_usd'; did you mean budget_usd?"),
-        ({"judgee": "x"}, "ab has no option 'judgee'; it has"),
+        ({"jury": "x"}, "ab has no option 'jury'; it has"),
     ],
 )
 def test_a_mistyped_option_is_refused(options, said):
@@ -222,3 +222,17 @@ def test_frames_and_dicts_without_ids_are_read_as_tables(kind):
     found = tiltyard.ab(side("old", 5), side("new", 8))
     assert (found.decision, found.compared, found.name_b) == ("better", 200, "new")
     assert found.difference == pytest.approx(0.3)
+
+
+def test_a_function_judges_a_tournament(home):
+    answers = [row(model, number, word) for model, word in (("a", "!"), ("b", "")) for number in range(4)]
+    result = tiltyard.tournament(
+        answers=answers,
+        judge=lambda _prompt, first, second: "A" if first > second else "B",
+        judge_version="1",
+        rubric=["preference", "code"],
+    )
+    assert result.complete
+    assert result.cost_usd is None
+    assert {row.model: row.wins for row in result.boards["preference"].rows} == {"a": 4, "b": 0}
+    assert tiltyard.verify(result.folder).passed

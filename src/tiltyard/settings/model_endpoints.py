@@ -39,6 +39,8 @@ PROVIDERS: Final[Mapping[str, KnownProvider]] = {
 }
 #: Stands for a provider: a file of recorded replies.
 REPLAY: Final = "replay"
+#: Stands for a provider: a function of a Python program.
+PYTHON: Final = "python"
 
 
 def _known(name: str) -> str:
@@ -47,12 +49,12 @@ def _known(name: str) -> str:
     return name
 
 
-def _known_or_replay(name: str) -> str:
-    return name if name == REPLAY else _known(name)
+def _known_or_local(name: str) -> str:
+    return name if name in {REPLAY, PYTHON} else _known(name)
 
 
 ProviderName = Annotated[str, AfterValidator(_known), one_of(*PROVIDERS)]
-JudgeProviderName = Annotated[str, AfterValidator(_known_or_replay), one_of(*PROVIDERS, REPLAY)]
+JudgeProviderName = Annotated[str, AfterValidator(_known_or_local), one_of(*PROVIDERS, REPLAY)]
 HeaderName = Annotated[
     str,
     Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", max_length=200),
@@ -140,7 +142,7 @@ def address_problem(provider: str, base_url: str | None) -> str | None:
     """The problem with a provider's address; ``None`` if it is valid."""
     if provider == REPLAY:
         return None if base_url else "replay needs base_url: the file of recorded replies"
-    if base_url is None:
+    if base_url is None or provider == PYTHON:
         return None
     if not re.match(r"https?://[^/]", base_url):
         return f"expected an address that begins with http:// or https://, found {base_url!r}"
@@ -154,6 +156,6 @@ def key_variable(provider: str, stated: str | None, base_url: str | None) -> str
 
     Any other address gets a key only if the configuration names the variable.
     """
-    if stated is not None or base_url is not None or provider == REPLAY:
+    if stated is not None or base_url is not None or provider in {REPLAY, PYTHON}:
         return stated
     return PROVIDERS[provider].key_variable

@@ -17,6 +17,7 @@ from tiltyard.core.ratings import Finding
 from tiltyard.errors import BadOption
 from tiltyard.foundation.option_names import refuse_unknown
 from tiltyard.judges.judging_run import RunProgress
+from tiltyard.judges.providers.python_judge import JudgeFunction, judge_fields
 from tiltyard.runs.tournament_writer import read_run_documents
 from tiltyard.settings.prices import PriceEntry, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge
@@ -25,8 +26,8 @@ from tiltyard.tournaments.tournament_run import FinishedRun, RunRequest, prepare
 
 T = TypeVar("T")
 
-#: The name of a model, or the fields of a judge as in a configuration.
-Judge = str | Mapping[str, Any]
+#: The name of a model, the fields of a judge as in a configuration, or a function.
+Judge = str | Mapping[str, Any] | JudgeFunction
 
 #: States of questions that were asked and answered, or need not be.
 _ANSWERED = frozenset({"ok", "refused", "truncated", "unparseable"})
@@ -41,6 +42,8 @@ class JudgingOptions(TypedDict, total=False):
     provider: str
     base_url: str
     api_key_env: str
+    #: Of judges that are functions: a new version is asked again.
+    judge_version: str
     budget_usd: float
     #: Dollars for a million tokens, by model: ``{"my-model": {"input": 0.2, "output": 0.8}}``.
     prices: Mapping[str, Mapping[str, Any]]
@@ -59,9 +62,13 @@ class UnwatchedRun:
 
 def named_judges(judge: Judge | Sequence[Judge], options: JudgingOptions) -> list[QuickJudge]:
     """The judges, each with the place that the options state unless it has its own."""
-    judges = [judge] if isinstance(judge, str | Mapping) else list(judge)
+    judges = [judge] if isinstance(judge, str | Mapping) or callable(judge) else list(judge)
+    version = options.get("judge_version")
+    if (version is not None) != any(map(callable, judges)):
+        raise BadOption("judge_version and a judge that is a function need each other")
     place = options.get("provider"), options.get("base_url"), options.get("api_key_env")
-    return [QuickJudge(one, *place) if isinstance(one, str) else _stated_judge(one, place) for one in judges]
+    stated = [judge_fields(one, version or "") if callable(one) else one for one in judges]
+    return [QuickJudge(one, *place) if isinstance(one, str) else _stated_judge(one, place) for one in stated]
 
 
 def _stated_judge(fields: Mapping[str, Any], place: tuple[str | None, str | None, str | None]) -> QuickJudge:

@@ -215,6 +215,8 @@ class ChatPrompt:
     schema: Mapping[str, Any] | None = None
     #: ``data:`` URLs of images, which follow the text.
     images: tuple[str, ...] = ()
+    #: The texts that a judge is shown, for one that does not read the request's words.
+    shown: QuestionTexts | None = None
 
 
 def question_nonce(shown: QuestionTexts, rubric: Rubric) -> str:
@@ -247,7 +249,7 @@ def build_chat_prompt(shown: QuestionTexts, rubric: Rubric, form: VerdictForm, m
         user = f"{user}\n\n{_NO_GOLD}"
     schema = None if form is VerdictForm.TEXT else VERDICT_SCHEMA
     images = () if shown.context is None else shown.context.images
-    return ChatPrompt(_system(rubric, form), user, max_tokens, form, schema, images)
+    return ChatPrompt(_system(rubric, form), user, max_tokens, form, schema, images, shown)
 
 
 def _texts(shown: QuestionTexts, rubric: Rubric) -> Iterator[tuple[str, str]]:

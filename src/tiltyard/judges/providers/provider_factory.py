@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.judges.providers.provider import Provider
+from tiltyard.judges.providers.python_judge import PythonJudge
 from tiltyard.judges.providers.replay import ReplayProvider
-from tiltyard.settings.model_endpoints import PROVIDERS, REPLAY, EndpointRoute
+from tiltyard.settings.model_endpoints import PROVIDERS, PYTHON, REPLAY, EndpointRoute
 
 if TYPE_CHECKING:
     from tiltyard.judges.providers.http_client import HttpProvider
@@ -26,6 +27,8 @@ def open_provider(
     Use it on one event loop, and close it before that loop ends. For ``replay``, ``base_url`` is the path of the
     file of recorded replies. ``route`` adds path, query and headers.
     """
+    if name == PYTHON:
+        return PythonJudge(base_url or "")
     if name != REPLAY:
         return open_http_provider(name, base_url, api_key, timeout_seconds, route)
     if base_url is None:

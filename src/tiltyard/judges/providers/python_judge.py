@@ -1,0 +1,97 @@
+"""Functions as judges: they are called in this process, and their verdicts are kept as replies are."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from tiltyard.core.judging.question import ChatPrompt
+from tiltyard.core.judging.verdict import Reply, VerdictForm, VerdictStep, read_reply
+from tiltyard.errors import BadOption, ProviderFault
+from tiltyard.judges.providers.provider import Body, Capabilities, Provider, Usage
+from tiltyard.settings.model_endpoints import PYTHON
+
+#: Takes the prompt and the responses that are shown first and second; returns ``A``, ``B``, ``tie``, one of the five
+#: steps, or a mapping with ``verdict`` and ``reasoning``. It may be a coroutine function.
+JudgeFunction = Callable[[str, str, str], Any]
+
+_TIE = "tie"
+#: The functions of this process, by address.
+_functions: dict[str, JudgeFunction] = {}
+
+
+def judge_fields(function: JudgeFunction, version: str) -> dict[str, Any]:
+    """The settings of a judge that is this function. Verdicts that it gave in this version are not asked again.
+
+    A coroutine function is called many times at once, another one once at a time, in a thread.
+    """
+    name = getattr(function, "__name__", type(function).__name__).strip("<>")
+    if not (version and version.isprintable()):
+        raise BadOption(f"judge_version is {version!r}; expected a text, such as '1'")
+    address = f"{PYTHON}:{name}@{version}"
+    _functions[address] = function
+    at_once = {} if inspect.iscoroutinefunction(function) else {"concurrency": 1}
+    return {"model": name, "provider": PYTHON, "base_url": address, "form": VerdictForm.TOOL.value, **at_once}
+
+
+class PythonJudge(Provider):
+    """A function as a judge. Its address has its name and version."""
+
+    name = PYTHON
+    adapter_version = 1
+    capabilities = Capabilities(tool=True)
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    @property
+    def base_url(self) -> str:
+        return self._address
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
+        assert ask.shown is not None
+        shown = {"prompt": ask.shown.prompt, "first": ask.shown.first, "second": ask.shown.second}
+        return {"model": model, **shown, **options}
+
+    def read(self, body: Body) -> tuple[Reply, Usage | None]:
+        return Reply(None, body), None
+
+    async def complete(self, body: Body) -> Body:
+        function = _functions.get(self.address)
+        if function is None:
+            raise self._failed("is a function: compare in Python, with judge=FUNCTION")
+        shown = body["prompt"], body["first"], body["second"]
+        try:
+            if inspect.iscoroutinefunction(function):
+                said = await function(*shown)
+            else:
+                said = await asyncio.to_thread(function, *shown)
+        except Exception as error:
+            raise self._failed(f"raised {type(error).__name__}: {error}") from error
+        return self._verdict(said)
+
+    def _verdict(self, said: object) -> Body:
+        """A verdict as it is kept; anything else is an error of the function, and not kept."""
+        stated = said if isinstance(said, Mapping) else {"verdict": said}
+        if stated.get("verdict") == _TIE:
+            stated = {**stated, "verdict": VerdictStep.EVEN.value}
+        found = read_reply(Reply(None, stated), VerdictForm.TOOL)
+        if found.verdict is None:
+            raise self._failed(f"returned {said!r:.80}, expected A, B or {_TIE}: {found.problem}")
+        verdict = found.verdict
+        return {"verdict": verdict.step.value, "both_bad": verdict.both_bad, "reasoning": verdict.reasoning}
+
+    def _failed(self, problem: str) -> ProviderFault:
+        return ProviderFault(
+            f"the judge {self.address} {problem}", status=HTTPStatus.INTERNAL_SERVER_ERROR, fatal=True
+        )
+
+    async def aclose(self) -> None:
+        """Nothing to close."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -60,3 +61,18 @@ def test_what_would_help_is_named_with_what_it_costs():
     assert "--margin" in report(margin=None).verdict
     costly = report(more=300, more_usd="$1.20").verdict
     assert "300 more prompts, about $1.20" in costly
+
+
+def test_a_notebook_shows_the_verdict_and_every_comparison_escaped():
+    hostile = "<script>x</script>"
+    one = dataclasses.replace(report(decision="better", low=3.0), name_b=hostile, notes=(hostile,))
+    html = one._repr_html_()
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") == 4
+    assert "+3 to +54" in html
+    # Colours are the page's, light or dark.
+    assert "#" not in html
+    guard = report(decision="guard failed", basis="scores", unit="f1", guard=True)
+    both = ABReport.combined([one, guard])._repr_html_()
+    assert both.count("<tr") == 3
+    assert "guard f1" in both

@@ -10,6 +10,7 @@ from typing import Any
 
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.escapes import markdown_text
+from tiltyard.report.notebook_board import comparison_fragment
 
 #: What a guard is called that was shown to be worse.
 GUARD_FAILED = "guard failed"
@@ -17,6 +18,7 @@ GUARD_FAILED = "guard failed"
 _WORST_FIRST = ("worse", GUARD_FAILED, "cannot tell", "undecided", "not worse", "same", "better")
 #: What one candidate's comparisons come to; ``open`` is undecided about a margin.
 _DECISIVE_FIRST = ("worse", GUARD_FAILED, "cannot tell", "open", "better", "undecided", "not worse", "same")
+_HEADS = ("candidate", "by", "difference", "interval", "compared", "decision")
 #: What stands before a decision that is not a good one.
 _MARKS = {"worse": "❌", GUARD_FAILED: "❌", "undecided": "❔", "cannot tell": "❔"}
 
@@ -189,8 +191,7 @@ class ABReport:
     @property
     def table(self) -> list[tuple[str, ...]]:
         """All comparisons as texts in columns, the first row their heads; empty if there is one."""
-        heads = ("candidate", "by", "difference", "interval", "compared", "decision")
-        return [heads, *map(_row, self.comparisons)] if self.comparisons else []
+        return [_HEADS, *map(_row, self.comparisons)] if self.comparisons else []
 
     @property
     def _things(self) -> str:
@@ -285,6 +286,11 @@ class ABReport:
         listed = (*numbers, *self.cost_lines, *self.notes, *(str(finding) for finding in self.findings))
         items = "".join(f"\n- {markdown_text(line)}" for line in listed)
         return "\n".join((f"{verdicts}\n", head, rule, *rows, "")) + (f"{items}\n" if items else "")
+
+    def _repr_html_(self) -> str:
+        """The verdict, the comparisons and what to know of them, for a notebook."""
+        listed = (self.numbers, *self.cost_lines, *self.notes, *map(str, self.findings))
+        return comparison_fragment(self.verdicts, self.table or [_HEADS, _row(self)], listed)
 
     def _details(self) -> Iterator[tuple[str, str]]:
         """What is known of one comparison, by name."""

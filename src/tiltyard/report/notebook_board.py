@@ -1,4 +1,4 @@
-"""A board as a fragment of HTML for a notebook.
+"""A board, or a comparison, as a fragment of HTML for a notebook.
 
 Front ends differ in what they let through and in their colours, so the fragment has inline styles only, takes its
 colour from the page and has no background.
@@ -59,6 +59,14 @@ def groups_fragment(groups: Sequence[RatedGroup]) -> str:
         f"battles</summary>\n{board_fragment(rated)}</details>\n"
         for rated in groups
     )
+
+
+def comparison_fragment(verdicts: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+    """Verdicts, a table whose first row has its heads, and notes."""
+    said = "".join(f'<p style="margin:4px 0"><b>{text_html(verdict)}</b></p>\n' for verdict in verdicts)
+    items = "".join(f"<li>{text_html(note)}</li>\n" for note in notes)
+    table = _text_table(rows, ["left"] * len(rows[0]))
+    return f'<div style="color:inherit">\n{said}{table}<ul style="margin:4px 0">\n{items}</ul>\n</div>\n'
 
 
 def _table(board: Board) -> str:
@@ -129,15 +137,17 @@ def _baseline(rates: BaselineWinRates | None) -> str:
         return ""
     heads, rows = baseline_heads(rates), baseline_cells(rates)[:_MAX_ROWS]
     sides = ["left" if head == "model" else "right" for head in heads]
-    lines = "".join(
-        f'<tr style="background:transparent">{_texts(cells, sides)}</tr>\n' for cells in [heads, *rows]
-    )
-    table = f'<table style="border-collapse:collapse;border:0;background:transparent;color:inherit">\n{lines}</table>\n'
+    table = _text_table([heads, *rows], sides)
     above, *below = (
         f'<p style="margin:4px 0">{text_html(text)}</p>\n'
         for text in (baseline_title(rates), *baseline_notes(rates))
     )
     return f"{above}{table}{''.join(below)}"
+
+
+def _text_table(rows: Sequence[Sequence[str]], sides: Sequence[str]) -> str:
+    lines = "".join(f'<tr style="background:transparent">{_texts(cells, sides)}</tr>\n' for cells in rows)
+    return f'<table style="border-collapse:collapse;border:0;background:transparent;color:inherit">\n{lines}</table>\n'
 
 
 def _texts(cells: Sequence[str], sides: Sequence[str]) -> str:

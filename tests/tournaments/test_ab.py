@@ -902,6 +902,23 @@ class TestPython:
         assert len(asked) <= 9
         assert by(fixed).decision == "better"
 
+    def test_progress_is_followed_over_the_looks(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
+        wordy(tmp_path, "a.jsonl", 50, lambda _: "")
+        wordy(tmp_path, "b.jsonl", 50, lambda _: " fine")
+        heard = []
+        found = tiltyard.ab(
+            tmp_path / "a.jsonl",
+            tmp_path / "b.jsonl",
+            judge=lambda prompt, first, _second: "A" if ("fine" in first) == len(prompt) % 2 else "tie",
+            judge_version="1",
+            output_dir=tmp_path / "runs",
+            progress=lambda done, planned: heard.append((done, planned)),
+        )
+        assert heard == sorted(heard)
+        assert heard[0] == (0, 76)
+        assert heard[-1] == (2 * found.compared + 16,) * 2
+
     def test_a_function_needs_a_version(self):
         with pytest.raises(BadOption, match="judge_version"):
             tiltyard.ab([], [], judge=lambda *_: "A")

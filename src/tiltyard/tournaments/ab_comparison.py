@@ -38,9 +38,10 @@ from tiltyard.tournaments.ab_scores import (
     score_table,
 )
 from tiltyard.tournaments.python_tournament import (
+    FollowedRun,
     Judge,
     JudgingOptions,
-    UnwatchedRun,
+    followed,
     named_judges,
     off_the_loop,
     several,
@@ -180,7 +181,7 @@ def ab(
         ties_are_same=options.get("ties_are_same", False),
         output_dir=Path(options.get("output_dir", "runs")),
     )
-    return off_the_loop(partial(compare_ab, (base, *candidates), settings))
+    return off_the_loop(partial(compare_ab, (base, *candidates), settings, followed(options)))
 
 
 async def ab_async(
@@ -239,7 +240,7 @@ def compare_ab(
             if budget is not None:
                 # What earlier candidates left over is for the later ones.
                 budget = max(budget - spent / PICODOLLARS_PER_USD, 0.0) / (len(pairs) - number)
-            judged = _judged(pair, replace(settings, budget_usd=budget), count, watch or UnwatchedRun(), look)
+            judged = _judged(pair, replace(settings, budget_usd=budget), count, watch or FollowedRun(), look)
             spent += judged.spent or 0
             reports.append(_by_judges(judged))
         rules = [replace(rule, level=ab_level(count)) for rule in pair.rules]

@@ -49,15 +49,32 @@ class JudgingOptions(TypedDict, total=False):
     prices: Mapping[str, Mapping[str, Any]]
     #: Where the result is written; a folder in ``runs`` by default.
     output_dir: str | os.PathLike[str]
+    #: Called a few times a second with the calls that were made, and with all that are planned so far.
+    progress: Callable[[int, int], None]
 
 
-class UnwatchedRun:
-    """Nobody watches."""
+class FollowedRun:
+    """A run whose progress a function follows. A comparison that goes on begins again, with more calls."""
 
-    def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None: ...
-    def tick(self, progress: RunProgress) -> None: ...
+    def __init__(self, progress: Callable[[int, int], None] = lambda _done, _planned: None) -> None:
+        self._progress = progress
+        self._before = self._calls = 0
+
+    def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None:  # noqa: ARG002
+        self._before, self._calls = self._before + self._calls, calls
+        self._progress(self._before, self._before + calls)
+
+    def tick(self, progress: RunProgress) -> None:
+        # Calls that were repeated are more than planned.
+        self._progress(self._before + min(progress.calls, self._calls), self._before + self._calls)
+
     def note(self, sentence: str) -> None: ...
     def rating(self) -> None: ...
+
+
+def followed(options: JudgingOptions) -> FollowedRun:
+    """The progress of a run, as far as somebody wants to know it."""
+    return FollowedRun(options["progress"]) if "progress" in options else FollowedRun()
 
 
 def named_judges(judge: Judge | Sequence[Judge], options: JudgingOptions) -> list[QuickJudge]:
@@ -204,7 +221,7 @@ def _run(
     prepared = prepare_run(request)
     if prepared.config.ignored:
         warnings.warn(prepared.config.warning, stacklevel=3)
-    return _result(run_tournament(prepared, UnwatchedRun(), output_dir=output_dir))
+    return _result(run_tournament(prepared, followed(options), output_dir=output_dir))
 
 
 def _request(

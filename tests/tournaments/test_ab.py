@@ -683,6 +683,27 @@ class TestJudge:
         assert Arranged(tmp_path).call("publish", folder, "site").code == 0
         assert "cannot tell" in (tmp_path / "site/index.html").read_text()
 
+    def test_reference_answers_are_shown_unless_a_rubric_is_named(self, tmp_path, billed):
+        before = len(billed.server.bodies())
+        billed.server.change(keep_bodies=True)
+        for name, word in (("a.jsonl", " poor"), ("b.jsonl", " fine")):
+            wordy(tmp_path, name, 30, lambda _, word=word: word)
+            rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+            rows = [one | {"gold": "Solution."} if number else one for number, one in enumerate(rows)]
+            (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        found = json.loads(judged(tmp_path, billed, "--json").out)
+        bodies = list(map(json.dumps, billed.server.bodies()[before:]))
+        assert (found["decision"], len(found["notes"])) == ("better", 1)
+        assert "29 of 30" in found["notes"][0]
+        assert sum("Solution." in one for one in bodies) >= len(bodies) - 3
+        assert all("reference" in one for one in bodies)
+        assert Arranged(tmp_path).call("verify", tmp_path / found["run"]).code == 0
+        plain = json.loads(judged(tmp_path, billed, "--rubric", "preference", "--json").out)
+        assert (plain["decision"], plain["notes"]) == ("better", [])
+        later = billed.server.bodies()[before + len(bodies) :]
+        assert later
+        assert not any("Solution." in json.dumps(one) for one in later)
+
     def test_several_models_behind_one_name_are_named(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 40)
         log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")

@@ -46,7 +46,7 @@ UNUSABLE = "judge unusable: "
 _UNUSABLE_REPLY_COUNT, _UNUSABLE_PROMPT_COUNT = 10, 3
 #: The replies that are enough where a judge has given no verdict yet, and is asked one question after the other.
 FIRST_UNUSABLE_REPLY_COUNT = 6
-_WITHOUT_VERDICT = (QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED)
+WITHOUT_VERDICT = (QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED)
 
 
 class EmptyReply(ProviderFault):
@@ -159,7 +159,7 @@ class UnusableReplies:
 
         ``ended``: the question needs no further request.
         """
-        if state not in _WITHOUT_VERDICT:
+        if state not in WITHOUT_VERDICT:
             self._states.clear()
             self._prompts.clear()
             return None

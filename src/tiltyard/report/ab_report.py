@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +18,8 @@ GUARD_FAILED = "guard failed"
 _WORST_FIRST = ("worse", GUARD_FAILED, "cannot tell", "undecided", "not worse", "same", "better")
 #: What one candidate's comparisons come to; ``open`` is undecided about a margin.
 _DECISIVE_FIRST = ("worse", GUARD_FAILED, "cannot tell", "open", "better", "undecided", "not worse", "same")
+#: What is said of a comparison as it is.
+_PLAIN_FIELDS = ("decision", "basis", "unit", "level", "compared", "margin", "more", "more_usd", "guard")
 _HEADS = ("candidate", "by", "difference", "interval", "compared", "decision")
 #: What stands before a decision that is not a good one.
 _MARKS = {"worse": "❌", GUARD_FAILED: "❌", "undecided": "❔", "cannot tell": "❔"}
@@ -53,16 +55,7 @@ class CostRatio:
         return f"{self.name.capitalize()} of an answer: {b} against {a}, {change} ({_counted(self.samples, 'samples')})."
 
     def to_dict(self) -> dict[str, Any]:
-        ratio = self.mean_b / self.mean_a
-        return {
-            "name": self.name,
-            "samples": self.samples,
-            "mean_a": self.mean_a,
-            "mean_b": self.mean_b,
-            "ratio": ratio,
-            "low": self.low,
-            "high": _finite(self.high),
-        }
+        return asdict(self) | {"ratio": self.mean_b / self.mean_a, "high": _finite(self.high)}
 
 
 @dataclass(frozen=True)
@@ -241,19 +234,11 @@ class ABReport:
         return {
             "a": self.name_a,
             "b": self.name_b,
-            "decision": self.decision,
-            "basis": self.basis,
-            "unit": self.unit,
+            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
             "difference": _finite(self.difference),
             "low": _finite(self.low),
             "high": _finite(self.high),
-            "level": self.level,
-            "compared": self.compared,
-            "margin": self.margin,
-            "more": self.more,
-            "more_usd": self.more_usd,
             "lower_is_better": self.lower_is_better,
-            "guard": self.guard,
             "notes": list(self.notes),
             "costs": [one.to_dict() for one in self.costs],
             **self.details,

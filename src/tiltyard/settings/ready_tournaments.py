@@ -22,7 +22,7 @@ from tiltyard.settings.tournament_sections import Judges
 from tiltyard.settings.yaml_file import parse_yaml, read_yaml, write_yaml
 
 #: The rubric where none is named.
-_DEFAULT_RUBRIC = "preference"
+DEFAULT_RUBRIC = "preference"
 _COMMENTS = {
     "entrants": "The models that are compared, by their names in the answers.",
     "prompts": "The prompts, and the files with the answers to them. Paths are relative to this file.",
@@ -108,7 +108,7 @@ def _variables() -> Mapping[str, str]:
 
 def quick_rubric(stated: str | None) -> tuple[str, dict[str, Any] | None]:
     """The dimension and section of a rubric: the name of a built-in one, or a file."""
-    name = stated or _DEFAULT_RUBRIC
+    name = stated or DEFAULT_RUBRIC
     if name in SHIPPED:
         return name, None
     path = Path(name)
@@ -131,7 +131,7 @@ def quick_document(
         "entrants": [{"entrant_id": name} for name in entrants],
         "prompts": {"bank_path": "prompts.jsonl"},
         "answers": ["answers.jsonl"],
-        "rubrics": dict(quick_rubric(one) for one in rubrics or (_DEFAULT_RUBRIC,)),
+        "rubrics": dict(quick_rubric(one) for one in rubrics or (DEFAULT_RUBRIC,)),
         "modes": {mode: {"judges": [judge.settings() for judge in judges]}},
     }
     if budget_usd is not None:

@@ -8,7 +8,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack, get_args
@@ -24,7 +24,7 @@ from tiltyard.report.ab_report import ABReport
 from tiltyard.report.judging_sections import paid_text
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS, ab_level
 from tiltyard.settings.prices import PICODOLLARS_PER_USD, PriceEntry, read_prices
-from tiltyard.settings.ready_tournaments import QuickJudge
+from tiltyard.settings.ready_tournaments import DEFAULT_RUBRIC, QuickJudge
 from tiltyard.tournaments.ab_costs import cost_ratios
 from tiltyard.tournaments.ab_run import JudgedComparison, StopRule, compare_judged, write_ab_inputs
 from tiltyard.tournaments.ab_scores import (
@@ -41,7 +41,6 @@ from tiltyard.tournaments.python_tournament import (
     FollowedRun,
     Judge,
     JudgingOptions,
-    followed,
     named_judges,
     off_the_loop,
     several,
@@ -161,6 +160,8 @@ def ab(
     """
     refuse_unknown("ab", options, ABOptions)
     guard = options.get("guard", {})
+    own = {one.name for one in fields(ABSettings)} - {"lower", "prices", "output_dir"}
+    plain: dict[str, Any] = {name: value for name, value in options.items() if name in own}
     settings = ABSettings(
         judges=named_judges(judge, options),
         rubrics=several(options.get("rubric", ())),
@@ -169,19 +170,13 @@ def ab(
         model_a=options.get("a"),
         models_b=several(options.get("b", ())),
         margin=margin,
-        lower_is_better=options.get("lower_is_better", False),
         lower=several(options.get("lower", ())),
-        budget_usd=options.get("budget_usd"),
         prices=read_prices(options.get("prices", {})),
-        max_prompts=options.get("max_prompts"),
-        fixed=options.get("fixed"),
-        goal=options.get("goal", "decide"),
-        bounds=options.get("bounds"),
-        cluster=options.get("cluster"),
-        ties_are_same=options.get("ties_are_same", False),
         output_dir=Path(options.get("output_dir", "runs")),
+        **plain,
     )
-    return off_the_loop(partial(compare_ab, (base, *candidates), settings, followed(options)))
+    watch = FollowedRun(options.get("progress"))
+    return off_the_loop(partial(compare_ab, (base, *candidates), settings, watch))
 
 
 async def ab_async(
@@ -436,6 +431,7 @@ def _lower_metrics(side: Side) -> frozenset[str]:
 
 
 def _by_judges(found: JudgedComparison) -> ABReport:
+    assert found.costs is not None
     lead, low, high = found.lead
     undecided = found.decision is ABDecision.UNDECIDED
     unanswered = ("unasked", "provider_error", "lost")
@@ -456,7 +452,9 @@ def _by_judges(found: JudgedComparison) -> ABReport:
         more_usd=found.more_usd,
         details={
             "judges": ", ".join(found.judges),
-            **_paid(found),
+            "spent": paid_text(found.costs),
+            "known_usd": found.costs["known_usd"],
+            "at_most_usd": found.costs["at_most_usd"],
             "run": str(found.inputs.run),
             "spoilt_answers": sum(proof.asked for proof in found.proofs),
             "spoilt_answers_found": sum(proof.found for proof in found.proofs),
@@ -466,20 +464,19 @@ def _by_judges(found: JudgedComparison) -> ABReport:
         evidence=None if found.evidence is None else str(found.evidence),
         reason=found.doubt or found.unusable or found.stop_reason,
         findings=found.findings,
-        notes=tuple(_not_made(found)),
+        notes=tuple(_notes(found)),
         problems=tuple(dict.fromkeys((*found.failures, *found.problems))),
     )
 
 
-def _paid(found: JudgedComparison) -> dict[str, str | None]:
-    """What the calls cost: in words, what is known of it, and what it is at most."""
-    assert found.costs is not None
-    amounts = {"known_usd": found.costs["known_usd"], "at_most_usd": found.costs["at_most_usd"]}
-    return {"spent": paid_text(found.costs), **amounts}
-
-
-def _not_made(found: JudgedComparison) -> Iterator[str]:
-    """Which kinds of spoilt answers there are none of."""
+def _notes(found: JudgedComparison) -> Iterator[str]:
+    """How many reference answers the judge was shown, and which kinds of spoilt answers there are none of."""
+    count, prompts = found.references
+    if count:
+        yield (
+            f"the judge is shown the reference answer to {count:,} of {prompts:,} prompts; "
+            f"{option_name('rubric', DEFAULT_RUBRIC)} shows none"
+        )
     kinds = dict.fromkeys(kind for proof in found.proofs if not proof.kept for kind in proof.not_made)
     if kinds:
         yield f"of these answers no spoilt ones of some kinds could be made: {', '.join(kinds)}"

@@ -44,8 +44,10 @@ from tiltyard.runs.ab_lead import (
     slot_preference,
 )
 from tiltyard.runs.tournament_writer import read_run_documents
+from tiltyard.settings.model_endpoints import PYTHON
 from tiltyard.settings.prices import PriceEntry, format_dollars
-from tiltyard.settings.ready_tournaments import QuickJudge, quick_document
+from tiltyard.settings.ready_tournaments import DEFAULT_RUBRIC, QuickJudge, quick_document
+from tiltyard.settings.tournament_config import shipped_rubric
 from tiltyard.settings.tournament_sections import PromptSelection
 from tiltyard.tournaments.quick_inputs import CONFIG_NAME, quick_folder, write_quick_inputs
 from tiltyard.tournaments.tournament_plan import make_plan
@@ -58,6 +60,8 @@ from tiltyard.tournaments.tournament_run import (
     prepare_run,
 )
 
+#: The default rubric, in the folder of a comparison whose answers have references.
+_RUBRIC_FILE = f"{DEFAULT_RUBRIC}.txt"
 #: The share of prompts that is added after each look.
 _STEP_RATIO = 0.1
 
@@ -148,6 +152,8 @@ class JudgedComparison:
     #: What the run says of the judges, and what it cost; known at the end.
     findings: tuple[Finding, ...] = ()
     costs: ActualCosts | None = None
+    #: Prompts whose reference answer the judge is shown, and all prompts.
+    references: tuple[int, int] = (0, 0)
 
     @property
     def lead(self) -> tuple[float, float, float]:
@@ -192,6 +198,8 @@ def write_ab_inputs(
 ) -> ABInputs:
     """Write configuration, prompts and answers. The same inputs have the same folder, so that a run is resumed.
 
+    Without a rubric the judge is shown the reference answers that there are.
+
     What a prompt comes in by the ``rule`` is its category in the run, whose ratings are clustered by it.
     """
     first, second = ({one.prompt_id: one for one in side if one.comparable} for side in sides)
@@ -212,8 +220,14 @@ def write_ab_inputs(
     if rule.clusters is not None:
         document["ratings"] = {"cluster": "category"}
         answers = [replace(one, category=rule.clusters[one.prompt_id]) for one in answers]
+    shown = not rubrics and any(first[prompt].gold for prompt in shared)
+    if shown:
+        document["rubrics"] = {DEFAULT_RUBRIC: {"path": _RUBRIC_FILE}}
     folder = quick_folder(parent, AB_MODE, document, answers)
     write_quick_inputs(folder, document, answers)
+    if shown:
+        rubric = replace(shipped_rubric(DEFAULT_RUBRIC), gold=True)
+        (folder / _RUBRIC_FILE).write_text(rubric.file_text(), encoding="utf-8")
     return ABInputs(folder, name_a, name_b, len(shared))
 
 
@@ -254,7 +268,15 @@ def compare_judged(
                 break
     diagnostics, costs = read_run_documents(finished.out)
     findings = tuple(Finding.from_dict(one) for one in diagnostics["findings"])
-    return replace(found, findings=findings, costs=costs["actual"])
+    return replace(found, findings=findings, costs=costs["actual"], references=_references(whole))
+
+
+def _references(whole: PreparedRun) -> tuple[int, int]:
+    """The prompts whose reference answer is shown, and all of them; functions are shown none."""
+    shown = any(one.gold for one in whole.inputs.rubrics.values())
+    reading = any(seat.settings.provider != PYTHON for seat in whole.seats)
+    prompts = whole.plan.prompts
+    return sum(one.gold is not None for one in prompts) if shown and reading else 0, len(prompts)
 
 
 def fixed_power(prompts: int, level: float) -> str:

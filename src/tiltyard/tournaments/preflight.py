@@ -25,6 +25,7 @@ from tiltyard.judges.providers.provider import Provider
 from tiltyard.judges.requests import (
     FIRST_UNUSABLE_REPLY_COUNT,
     UNUSABLE,
+    WITHOUT_VERDICT,
     EmptyReply,
     JudgeCaller,
     JudgeRequest,
@@ -37,7 +38,6 @@ from tiltyard.tournaments.tournament_plan import TournamentPlan
 _REJECTED = frozenset({400, 422})
 #: Pairs of each dimension among which one of middling length is chosen.
 _SAMPLED_PAIR_COUNT = 1000
-_WITHOUT_VERDICT = (QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class _JudgeTrial:
             )
             return None
         chosen = next((form for form in accepted if seen[form] is not QuestionState.UNPARSEABLE), accepted[0])
-        if seen[chosen] in _WITHOUT_VERDICT:
+        if seen[chosen] in WITHOUT_VERDICT:
             await self._ask_others(match, chosen)
         return chosen
 
@@ -219,7 +219,7 @@ class _JudgeTrial:
         asked = self.plan.asked_matches(self.plan.sections[0])
         others = {one.prompt_id: one for one in asked if one.prompt_id != match.prompt_id}
         for other in list(others.values())[:FIRST_UNUSABLE_REPLY_COUNT]:
-            if self.unusable is not None or await self._state(other, form) not in _WITHOUT_VERDICT:
+            if self.unusable is not None or await self._state(other, form) not in WITHOUT_VERDICT:
                 return
 
     def _why(self, form: VerdictForm, state: QuestionState) -> str:

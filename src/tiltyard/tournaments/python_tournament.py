@@ -56,8 +56,8 @@ class JudgingOptions(TypedDict, total=False):
 class FollowedRun:
     """A run whose progress a function follows. A comparison that goes on begins again, with more calls."""
 
-    def __init__(self, progress: Callable[[int, int], None] = lambda _done, _planned: None) -> None:
-        self._progress = progress
+    def __init__(self, progress: Callable[[int, int], None] | None = None) -> None:
+        self._progress = progress or (lambda _done, _planned: None)
         self._before = self._calls = 0
 
     def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None:  # noqa: ARG002
@@ -70,11 +70,6 @@ class FollowedRun:
 
     def note(self, sentence: str) -> None: ...
     def rating(self) -> None: ...
-
-
-def followed(options: JudgingOptions) -> FollowedRun:
-    """The progress of a run, as far as somebody wants to know it."""
-    return FollowedRun(options["progress"]) if "progress" in options else FollowedRun()
 
 
 def named_judges(judge: Judge | Sequence[Judge], options: JudgingOptions) -> list[QuickJudge]:
@@ -221,7 +216,7 @@ def _run(
     prepared = prepare_run(request)
     if prepared.config.ignored:
         warnings.warn(prepared.config.warning, stacklevel=3)
-    return _result(run_tournament(prepared, followed(options), output_dir=output_dir))
+    return _result(run_tournament(prepared, FollowedRun(options.get("progress")), output_dir=output_dir))
 
 
 def _request(

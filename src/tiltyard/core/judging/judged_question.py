@@ -59,6 +59,7 @@ class JudgedQuestion:
     def to_dict(self) -> dict[str, object]:
         """The row as written."""
         question, verdict, reply = self.question, self.verdict, self.reply
+        served = {"model": reply.model} if reply and reply.model else {}
         return {
             "schema": SCHEMA_VERSION,
             "question_id": question.id,
@@ -82,7 +83,9 @@ class JudgedQuestion:
             "parser": self.parser,
             "request_key": self.key,
             "asks": self.asks,
-            "reply": None if reply is None else _reply_row(reply),
+            "reply": {"text": reply.text, "data": reply.data, "stop": reply.stop, **served}
+            if reply
+            else None,
         }
 
     @classmethod
@@ -200,11 +203,6 @@ def _reply(fields: _Row) -> Reply | None:
         raise inner.wrong("data", "an object or null")
     model = inner.text("model") if "model" in reply else None
     return Reply(inner.text_or_none("text"), reply["data"], inner.text("stop"), model)
-
-
-def _reply_row(reply: Reply) -> dict[str, object]:
-    served = {} if reply.model is None else {"model": reply.model}
-    return {"text": reply.text, "data": reply.data, "stop": reply.stop, **served}
 
 
 def _check(judged: JudgedQuestion, fields: _Row) -> None:

@@ -43,17 +43,10 @@ class PythonJudge(Provider):
     name = PYTHON
     adapter_version = 1
     capabilities = Capabilities(tool=True)
+    base_url = address = ""
 
     def __init__(self, address: str) -> None:
-        self._address = address
-
-    @property
-    def base_url(self) -> str:
-        return self._address
-
-    @property
-    def address(self) -> str:
-        return self._address
+        self.base_url = self.address = address
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         assert ask.shown is not None

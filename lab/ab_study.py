@@ -28,7 +28,7 @@ from tiltyard.core.ratings.paired_difference import (
 )
 from tiltyard.files.answer import Answer
 from tiltyard.report.ab_report import ABReport
-from tiltyard.runs.ab_lead import PLANNED_PROMPTS, ab_level, points
+from tiltyard.runs.ab_lead import PLANNED_PROMPTS, ab_level, planned_prompts, points
 from tiltyard.tournaments.ab_comparison import ab
 from tiltyard.tournaments.ab_run import look_sizes
 
@@ -65,6 +65,55 @@ def stopped(leads: Floats, planned: int = PLANNED_PROMPTS, comparisons: int = 1)
         if decision is not ABDecision.UNDECIDED:
             return decision, size
     return ABDecision.UNDECIDED, len(leads)
+
+
+#: Sizes of clusters of prompts, such as the questions on each passage.
+CLUSTERS = {
+    "10 of 30": (30,) * 10,
+    "10 of 8 to 80": (8, 10, 13, 17, 22, 28, 36, 46, 60, 80),
+    "20 of 25": (25,) * 20,
+    "50 of 6": (6,) * 50,
+    "50 of 20": (20,) * 50,
+}
+#: Standard deviations of what a cluster's prompts have in common; that of a prompt alone is 1.
+_CLUSTER_RATIOS = (0.0, 0.5, 1.0)
+
+
+def clustered_leads(
+    sizes: Sequence[int], spread: float, rng: np.random.Generator
+) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """The leads of equal models, and the cluster of each prompt, in an order drawn at random."""
+    clusters = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    drawn = rng.normal(0.0, spread, len(sizes))[clusters] + rng.normal(0.0, 1.0, len(clusters))
+    return np.where(np.abs(drawn) < 0.5, 0.0, np.copysign(0.5, drawn)), clusters
+
+
+def false_in_clusters(sizes: Sequence[int], spread: float, worlds: int, *, every: bool) -> int:
+    """In how many worlds equal models are called different at any look: at ``every`` prompt, or at those of `ab`."""
+    rng = np.random.default_rng([23, len(sizes), sum(sizes), round(10 * spread)])
+    total, false = sum(sizes), 0
+    planned = planned_prompts(total)
+    looks = list(range(MIN_SEQUENCE_PROMPTS, total + 1) if every else look_sizes(total))
+    for _ in range(worlds):
+        leads, clusters = clustered_leads(sizes, spread, rng)
+        found = (
+            paired_difference(leads[:size], 0.5, planned=planned, clusters=clusters[:size]) for size in looks
+        )
+        false += any(decide(one.low, one.high, None) is not ABDecision.UNDECIDED for one in found)
+    return false
+
+
+def _cluster_row(name: str, spread: float, worlds: int) -> str:
+    as_ab, always = (
+        false_in_clusters(CLUSTERS[name], spread, worlds, every=every) for every in (False, True)
+    )
+    return f"| {name} | {spread:g} | {as_ab} of {worlds} | {always} of {worlds} |"
+
+
+def _cluster_rows(worlds: int, processes: int) -> Iterator[str]:
+    kinds = [(name, spread) for name in CLUSTERS for spread in _CLUSTER_RATIOS]
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(_cluster_row, *zip(*kinds, strict=True), [worlds] * len(kinds))
 
 
 def score_differences() -> dict[str, Scores]:
@@ -265,7 +314,7 @@ def _score_rows(worlds: int) -> Iterator[str]:
         yield f"| {name} | {' | '.join(shares)} |"
 
 
-def ab_page(worlds: int, score_worlds: int, command: str, processes: int = 1) -> str:
+def ab_page(worlds: int, score_worlds: int, cluster_worlds: int, command: str, processes: int = 1) -> str:
     """All tables as Markdown."""
     return "\n".join(
         [
@@ -284,6 +333,18 @@ def ab_page(worlds: int, score_worlds: int, command: str, processes: int = 1) ->
             "| judge | gap in points | false | median prompts | fixed | ratio |",
             "|---|--:|--:|--:|--:|--:|",
             *_judge_rows(worlds),
+            "",
+            "### Prompts in clusters",
+            "",
+            (
+                f"Equal models before a judge, {cluster_worlds:,} worlds of each kind: clusters, prompts of each, and the standard deviation "
+                "of what they have in common (that of a prompt alone is 1). *False*: called different at any look, those of `ab` "
+                f"or every prompt from the {MIN_SEQUENCE_PROMPTS}th on."
+            ),
+            "",
+            "| clusters | in common | false, looks of `ab` | false, every prompt |",
+            "|---|--:|--:|--:|",
+            *_cluster_rows(cluster_worlds, processes),
             "",
             "## Scores",
             "",
@@ -313,11 +374,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=300, help="worlds of each kind of judge")
     parser.add_argument("--score-worlds", type=int, default=1000, help="worlds of each kind of scores")
+    parser.add_argument("--cluster-worlds", type=int, default=500, help="worlds of each kind of clusters")
     parser.add_argument("--processes", type=int, default=2, help="rows of several comparisons at once")
     parser.add_argument("--out", type=Path, help="a Markdown file")
     options = parser.parse_args(arguments)
-    command = f"python -m lab.ab_study --worlds {options.worlds} --score-worlds {options.score_worlds}"
-    text = ab_page(options.worlds, options.score_worlds, command, options.processes)
+    counts = options.worlds, options.score_worlds, options.cluster_worlds
+    command = "python -m lab.ab_study --worlds {} --score-worlds {} --cluster-worlds {}".format(*counts)
+    text = ab_page(*counts, command, options.processes)
     write_page(text, options.out)
 
 

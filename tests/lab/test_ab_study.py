@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from lab.ab_study import (
+    CLUSTERS,
     FAMILIES,
     JUDGES,
     compare_family,
     false_decision,
+    false_in_clusters,
     family_answers,
     judged_leads,
     main,
@@ -37,6 +39,12 @@ def test_several_comparisons_are_rarely_decided_falsely(name):
     assert sum(any(false_decision(each, FAMILIES[name]) for each in one.comparisons) for one in found) <= 2
 
 
+@pytest.mark.slow(but_every=2)
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_clusters_are_rarely_told_apart_at_any_look(name):
+    assert false_in_clusters(CLUSTERS[name], 1.0, 20, every=True) <= 3
+
+
 def test_a_world_of_several_candidates_has_the_differences_that_it_says():
     family = replace(FAMILIES["one better, one worse"], samples=20_000)
     sides = family_answers(family, np.random.default_rng(5))
@@ -48,8 +56,8 @@ def test_a_world_of_several_candidates_has_the_differences_that_it_says():
 
 
 def test_the_page_has_its_tables(tmp_path):
-    main(["--worlds", "2", "--score-worlds", "3", "--out", str(tmp_path / "ab.md")])
+    main(["--worlds", "2", "--score-worlds", "3", "--cluster-worlds", "3", "--out", str(tmp_path / "ab.md")])
     text = (tmp_path / "ab.md").read_text()
     assert "| uneven prompts | 80 | 0 of 2 |" in text
     assert "| log-normal | " in text
-    assert text.count(" of 3 |") == len(FAMILIES) + len(JUDGES)
+    assert text.count(" of 3 |") == len(FAMILIES) + len(JUDGES) + 2 * 3 * len(CLUSTERS)

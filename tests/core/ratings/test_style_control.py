@@ -205,5 +205,6 @@ def test_style_needs_a_value_in_every_battle_that_counts():
 def test_style_columns_must_say_something_of_their_own(factor):
     codes, z = verbose_world()
     z[:, 1] = factor * z[:, 0]
-    with pytest.raises(CannotRate, match="collinear"):
+    named = "s0 and s1 are" if factor else "columns s1 are"
+    with pytest.raises(CannotRate, match=named):
         STYLE(styled(codes, z))

@@ -202,7 +202,7 @@ def fit_with_style(
     if len(members) < len(group):
         log, score = _among(log, score, members, len(group))
     prior = StylePrior(prior_precision, style_penalty)
-    fit = fit_style(log, score, len(members), prior, chosen, bread=bread)
+    fit = fit_style(log, score, len(members), prior, chosen, names=table.covariates, bread=bread)
     m, k = len(table.models), len(table.covariates)
     theta = np.full(m, np.nan)
     theta[members] = fit.theta

@@ -7,7 +7,9 @@ equal style. Covariates differ from battle to battle, so every Newton step reads
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -27,6 +29,8 @@ from tiltyard.foundation.compiled_kernels import Kernel, compile_kernel
 
 #: An eigenvalue this small counts as zero, for an information matrix scaled to a unit diagonal.
 _SINGULAR_TOLERANCE = 1e-12
+#: A column with this share of the largest part in a direction that the battles do not determine is named.
+_PART_SHARE = 0.1
 #: The fraction of the log, from its start, that is fitted first for a starting point.
 _FIRST_PART_RATIO = 16
 _FIRST_PART_ROWS = 1 << 16
@@ -58,12 +62,19 @@ class StyleFit:
 
 
 def fit_style(
-    log: CodedBattles, score: Floats, m: int, prior: StylePrior, kernel: Kernel, *, bread: bool = True
+    log: CodedBattles,
+    score: Floats,
+    m: int,
+    prior: StylePrior,
+    kernel: Kernel,
+    *,
+    names: Sequence[str] = (),
+    bread: bool = True,
 ) -> StyleFit:
     """Newton's method on the whole log. ``score`` is A's in each battle, NaN if it does not count.
 
     Covariates are scaled by their root mean square, without centring, because sides A and B are
-    interchangeable; coefficients and bread refer to the scaled covariates.
+    interchangeable; coefficients and bread refer to the scaled covariates. ``names`` are theirs, for errors.
     """
     assert log.covariates is not None
     unused = np.isnan(score)
@@ -71,6 +82,7 @@ def fit_style(
     squares = np.einsum("ij,ij->j", covariates, covariates)
     if not np.isfinite(squares).all():
         raise CannotRate("a style column has missing values; style control needs it in every battle")
+    factored = partial(_factored, names=names)
     scale = np.sqrt(squares / max(len(covariates), 1))
     scale[scale == 0.0] = 1.0
     x = np.zeros(m + len(scale))
@@ -78,15 +90,15 @@ def fit_style(
         rows = len(log) // _FIRST_PART_RATIO
         first = replace(prior, strengths=max(prior.strengths, 1.0))
         part = _Problem(log, score, m, _precisions(first, score[:rows], scale, m), kernel, rows)
-        x = maximise_likelihood(part.derivatives, x, tolerance=_START_TOLERANCE, factored_by=_factored)[0]
+        x = maximise_likelihood(part.derivatives, x, tolerance=_START_TOLERANCE, factored_by=factored)[0]
     problem = _Problem(log, score, m, _precisions(prior, score, scale, m), kernel, len(log))
-    x, iterations, converged = maximise_likelihood(problem.derivatives, x, factored_by=_factored)
+    x, iterations, converged = maximise_likelihood(problem.derivatives, x, factored_by=factored)
     inverse = None
     if bread:
         units = np.append(np.ones(m), scale)
         _, information = problem.derivatives(x, curved=True)
         assert information is not None
-        inverse = centre_covariance(inverse_of(_factored(information)) * np.outer(units, units), m)
+        inverse = centre_covariance(inverse_of(factored(information)) * np.outer(units, units), m)
     return StyleFit(x[:m] - x[:m].mean(), x[m:] * scale, scale, inverse, iterations, converged)
 
 
@@ -125,13 +137,15 @@ def _precisions(prior: StylePrior, score: Floats, scale: Floats, m: int) -> Floa
     return np.append(np.full(m, prior.strengths), prior.coefficients * battles * scale**2)
 
 
-def _factored(information: Floats) -> Factor:
-    """The Cholesky factor; raises if the matrix is singular up to rounding."""
+def _factored(information: Floats, names: Sequence[str]) -> Factor:
+    """The Cholesky factor; raises if the matrix is singular up to rounding, with the columns that make it so."""
     units = np.sqrt(np.clip(np.diag(information), 1e-300, None))
     scaled = information / np.outer(units, units) - _SINGULAR_TOLERANCE * np.eye(len(units))
     factor = cholesky(information)
     if factor is None or cholesky(scaled) is None:
+        flat = np.abs(np.linalg.eigh(scaled)[1][len(scaled) - len(names) :, 0])
+        named = [name for name, part in zip(names, flat, strict=True) if part > _PART_SHARE * flat.max()]
         raise CannotRate(
-            "the style columns are collinear with each other or with the models; leave one of them out"
+            f"the style columns {' and '.join(named)} are collinear with each other or with the models; leave one of them out"
         )
     return factor

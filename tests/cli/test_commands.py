@@ -358,7 +358,7 @@ def test_the_program_alone_shows_its_commands_by_way_in():
     listed = re.findall(r"^(\w+):\n((?:  .*\.\n)+)", ran.out + ran.err + "\n", re.MULTILINE)
     assert {way: [line.split()[0] for line in lines.splitlines()] for way, lines in listed} == {
         "Options": ["--version", "--help"],
-        "Ratings": ["ab", "rate", "compare", "verify", "publish"],
+        "Ratings": ["ab", "check", "rate", "compare", "verify", "publish"],
         "Tournaments": ["init", "plan", "run", "read", "generate", "place"],
         "Arenas": ["simulate", "serve", "demo", "arena"],
     }

@@ -30,7 +30,7 @@ FILES = {
 
 WRONG = {
     "rate nowhere.jsonl": "nowhere.jsonl: no such file",
-    "rate good.csv --by colour": "--by colour: the battles have no column colour; they have model_a, model_b, winner",
+    "rate good.csv --by colour": "--by colour: the battles have no column colour; they have 'model_a', 'model_b', 'winner'",
     "rate empty.jsonl": "empty.jsonl: the file is empty",
     "rate blank.jsonl": "blank.jsonl: the file is empty",
     "rate broken.jsonl": "broken.jsonl, line 2: not JSON",
@@ -43,7 +43,7 @@ WRONG = {
     "rate time.csv --cluster day": "time.csv, line 2: time is 'noon'; expected ISO 8601",
     "rate short.csv": "short.csv, line 2: 2 fields where the header has 3",
     "rate twice.csv": "duplicate column 'model_a'",
-    "rate unknown.csv": "no known format has these columns: left, right, who; name them with --columns",
+    "rate unknown.csv": "no known format has these columns: 'left', 'right', 'who'; name them with --columns",
     "rate latin.csv": "latin.csv, line 2: not UTF-8",
     "rate cut.parquet": "cut.parquet: ",
     "rate cut.gz": "cut.gz: ",
@@ -51,7 +51,7 @@ WRONG = {
     "rate .": "",
     "rate -": "standard input: the file is empty",
     "rate good.csv nowhere.csv": "nowhere.csv: no such file",
-    "rate good.csv --columns model_a=left": "--columns model_a=left: good.csv has no column 'left'; it has: model_a",
+    "rate good.csv --columns model_a=left": "--columns model_a=left: good.csv has no column 'left'; it has: 'model_a'",
     "rate good.csv --columns nonsense": "--columns: 'nonsense' is not of the form name=header",
     "rate good.csv --columns colour=x": "--columns: 'colour' is not a column of a battle",
     "rate good.csv --format sealed": "unknown format 'sealed'; known formats: tiltyard-jsonl",

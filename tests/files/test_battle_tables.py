@@ -310,7 +310,7 @@ def test_a_file_without_the_column_is_of_no_group(tmp_path):
 @pytest.mark.parametrize("by", ["taste", "judge"])
 def test_groups_need_a_known_column(by):
     source = InHand.of(model_a=["x"], model_b=["y"], winner=["A"])
-    message = f"by='{by}': the battles have no column {by}; they have model_a, model_b, winner"
+    message = f"by='{by}': the battles have no column {by}; they have 'model_a', 'model_b', 'winner'"
     with pytest.raises(BadOption, match=message):
         count_groups([source], [by])[by]
     with command_line_spelling(), pytest.raises(BadOption, match=f"--by {by}: the battles have no"):

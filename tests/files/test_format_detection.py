@@ -41,7 +41,7 @@ def test_unknown_columns_are_shown_with_the_way_out(tmp_path) -> None:
     with pytest.raises(UnknownFormat) as caught:
         format_detection.detect(open_records(path))
     assert str(caught.value) == (
-        f"{path}: no known format has these columns: left, right, who; "
+        f"{path}: no known format has these columns: 'left', 'right', 'who'; "
         "name them with columns={'model_a': '…', 'model_b': '…', 'winner': '…'}"
     )
 
@@ -49,7 +49,7 @@ def test_unknown_columns_are_shown_with_the_way_out(tmp_path) -> None:
 def test_many_columns_are_cut_short(tmp_path) -> None:
     path = tmp_path / "wide.csv"
     path.write_text(",".join(f"c{i}" for i in range(100)) + "\n")
-    with pytest.raises(UnknownFormat, match="c29, …;"):
+    with pytest.raises(UnknownFormat, match="'c29', …;"):
         format_detection.detect(open_records(path))
 
 

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from support.command import run
+from tiltyard import rate
 from tiltyard.errors import BadBattle
 from tiltyard.files import open_battles
 from tiltyard.files.battle_tables import count_groups, count_table
@@ -76,6 +78,16 @@ def test_a_battle_counts_in_each_of_its_categories(tmp_path):
         "code": 2,
         "multi_turn": 2,
     }
+
+
+def test_categories_overlap_unless_somebody_says_otherwise(tmp_path):
+    source = votes(tmp_path, {"is_code": True}, {"is_code": True, "turn": 2}, {"turn": 2}, {})
+    assert set(rate(source, by="category").groups) == {"(none)", "code", "multi_turn"}
+    assert "code+multi_turn" in rate(source, by="category", overlapping=False).groups
+    apart = run("rate", tmp_path / "votes.jsonl", "--by", "category", "--no-overlapping")
+    assert "code+multi_turn" in apart.out
+    assert run("rate", tmp_path / "votes.jsonl", "--by", "category", "--out", tmp_path / "run").code == 0
+    assert run("verify", tmp_path / "run").code == 0
 
 
 def test_stated_counts_of_style_are_taken_instead_of_measured(tmp_path):

@@ -1,12 +1,15 @@
 """A corpus of messy tables: each is rated, or ends in one error that names the option to use."""
 
 import json
+from zipfile import ZipFile
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from support.command import run
+from support.messy_logs import write_csv, write_lines
 from tiltyard.errors import BadBattle, BadOption, InputError
 from tiltyard.files import open_battles
 from tiltyard.files.battle_tables import count_table
@@ -51,17 +54,17 @@ REFUSED = {
     "numbers in JSON": ('{"model_a": "x", "model_b": "y", "winner": 1}\n', {}, "outcomes={'1': '…'} (a, b"),
     "a missing name": ("model_a,model_b,winner\n,y,tie\n", {}, "line 2: model_a is None; expected the name of a model; leave out invalid rows with skip_invalid=True"),
     "several kinds": ("model_a,model_b,winner\n,y,tie\nx,,tie\nx,,a\n", {}, "line 2: model_a is None; expected the name of a model; model_b is None (2 rows, first: line 3); leave out"),
-    "a name in another case": ("model_a,model_b,winner\nclaude,gpt-4,GPT-4\ngpt-4 ,claude,gpt-4\n", {}, "line 2: winner is 'GPT-4'; expected model_a, model_b, tie or both_bad; the row's models are 'claude' and 'gpt-4'; winner is 'gpt-4' (1 row, first: line 3); spell winners as the models of their rows, or leave out invalid rows with skip_invalid=True"),
-    "a name in another case, and a word": ("model_a,model_b,winner\nclaude,gpt-4,left\ngpt-4,claude,GPT-4\n", {}, "; spell winners as the models of their rows, or say what words mean with outcomes={'left': '…'} (a, b, tie or both_bad), or leave out"),
+    "a name in another case": ("model_a,model_b,winner\nclaude,gpt-4,GPT-4\ngpt-4 ,claude,gpt-4\n", {}, "line 2: winner is 'GPT-4'; expected model_a, model_b, tie or both_bad; the row's models are 'claude' and 'gpt-4'; let names count in any spelling with rename=['gpt-4'], or leave out invalid rows with skip_invalid=True"),
+    "a name in another case, and a word": ("model_a,model_b,winner\nclaude,gpt-4,left\ngpt-4,claude,GPT-4\n", {}, "; let names count in any spelling with rename=['gpt-4'], or say what words mean with outcomes={'left': '…'} (a, b, tie or both_bad), or leave out"),
     "a third name": ("model_a,model_b,winner\nx,y,z\n", {}, "line 2: winner is 'z'; expected"),
     "many words": ("model_a,model_b,winner\n" + "".join(f"x,y,w{k}\n" for k in range(12)), {}, "6 more rows with other problems; leave out invalid rows"),
-    "unknown headers": ("left,right,who\nx,y,x\n", {}, "no known format has these columns: left, right, who; name them with columns={'model_a': '…', 'model_b': '…', 'winner': '…'}"),
+    "unknown headers": ("left,right,who\nx,y,x\n", {}, "no known format has these columns: 'left', 'right', 'who'; name them with columns={'model_a': '…', 'model_b': '…', 'winner': '…'}"),
     "two headers for one field": ("Model A,MODEL_A,model_b,winner\nx,x,y,tie\n", {}, "no known format has these columns"),
-    "a wide table": ("prompt,gpt,claude,llama\nq1,1,2,3\n", {}, "no known format has these columns: prompt, gpt, claude, llama; it seems to have one column of numbers for each model (gpt, claude, llama); expected one row for each battle, with model_a, model_b and winner"),
-    "a table of wins": (",x,y\nx,0,3\ny,4,0\n", {}, "one column of numbers for each model (x, y)"),
-    "one row for each model": ("Model,wins,losses\nx,3,4\ny,4,3\n", {}, "if each row is about one model alone (column Model), it does not say which other it was compared with: expected one row"),
-    "one row for each response": ("prompt,model,score\nq1,x,3\nq1,y,4\n", {}, "about one model alone (column model)"),
-    "a header used for another field": ("model_a,model_b,winner\nx,y,tie\n", {"columns": {"model_a": "model_b"}}, "no column for model_b among: model_a, model_b, winner; name the headers with "),
+    "a wide table": ("prompt,gpt,claude,llama\nq1,1,2,3\n", {}, "no known format has these columns: 'prompt', 'gpt', 'claude', 'llama'; it seems to have one column of numbers for each model ('gpt', 'claude', 'llama'); expected one row for each battle, with model_a, model_b and winner"),
+    "a table of wins": (",x,y\nx,0,3\ny,4,0\n", {}, "one column of numbers for each model ('x', 'y')"),
+    "one row for each model": ("Model,wins,losses\nx,3,4\ny,4,3\n", {}, "if each row is about one model alone (column 'Model'), it does not say which other it was compared with: expected one row"),
+    "one row for each response": ("prompt,model,score\nq1,x,3\nq1,y,4\n", {}, "about one model alone (column 'model')"),
+    "a header used for another field": ("model_a,model_b,winner\nx,y,tie\n", {"columns": {"model_a": "model_b"}}, "no column for model_b among: 'model_a', 'model_b', 'winner'; name the headers with "),
     "a word without meaning": ("model_a,model_b,winner\nx,y,left\n", {"outcomes": {"left": "x"}}, "outcomes: left is said to mean 'x'; expected a, b, tie or both_bad"),
     "a name that is the other side's outcome": ("model_a,model_b,winner\nB,A,A\n", {}, "line 2: winner is 'A (the name of model_b)'; expected"),
     "one name on both sides": ("model_a,model_b,winner\nx,x,x\n", {}, "line 2: winner is 'x'; expected"),
@@ -162,11 +165,79 @@ def test_the_commands_take_the_same_words(tmp_path):
     assert run("verify", tmp_path / "run").code == 0
 
 
-def test_a_workbook_is_named_as_one(tmp_path):
-    path = tmp_path / "votes.xlsx"
-    path.write_bytes(b"PK\x03\x04" + bytes(60))
-    with pytest.raises(InputError, match="Excel workbook"):
+def test_other_archives_are_no_workbooks(tmp_path):
+    with ZipFile(tmp_path / "votes.zip", "w") as archive:
+        archive.writestr("votes.csv", "model_a,model_b,winner\nx,y,tie\n")
+    with pytest.raises(InputError, match="a zip archive"):
+        open_battles(tmp_path / "votes.zip")
+
+
+@pytest.mark.parametrize("orient", ["columns", "index", "split", "list"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_whole_tables_of_pandas_are_named_as_such(orient, indent, tmp_path):
+    frame = pd.DataFrame({"model_a": ["x", "y"], "model_b": ["y", "x"], "winner": ["tie", "tie"]})
+    path = tmp_path / "votes.json"
+    path.write_text(json.dumps(frame.to_dict("list"), indent=indent))
+    if orient != "list":
+        frame.to_json(path, orient=orient, indent=indent or 0)
+    with pytest.raises(InputError, match=r'orient="records", lines=True'):
         open_battles(path)
+
+
+#: Headers and options by which the same table is read.
+HEADERS = {
+    "padded": (" model_a ,model_b,\twinner", {}),
+    "no-break spaces": ("model_a\u00a0,\u00a0MODEL_B,Winner", {}),
+    "chosen in another case": (
+        "LEFT ,right,Who",
+        {"columns": {"model_a": "left", "model_b": "RIGHT", "winner": "who"}},
+    ),
+    "of another tool": (" Winner_Model_A,WINNER_MODEL_B,winner_tie,Model_A,MODEL_B", {}),
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_headers_match_without_case_and_padding(case, tmp_path):
+    headers, options = HEADERS[case]
+    row = "0,0,1,x,y" if "winner_tie" in headers else "x,y,tie"
+    path = tmp_path / "votes.csv"
+    path.write_text(f"{headers}\n{row}\n")
+    outcomes, table = read(path, options)
+    assert (outcomes, table.models) == ([TIE], ("x", "y"))
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_outer_spaces_are_removed_and_told(form, tmp_path):
+    rows = [
+        {"model_a": "x ", "model_b": "y", "winner": "x", "voter": " "},
+        {"model_a": "y", "model_b": "\u3000x", "winner": "tie", "voter": "v"},
+    ]
+    path = tmp_path / "votes"
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        {"csv": write_csv, "jsonl": write_lines}[form](path, rows)
+    source = open_battles(path)
+    assert [(one.model_a, one.model_b, one.winner.value, one.voter) for one in source.battles()] == [
+        ("x", "y", A, None),
+        ("y", "x", TIE, "v"),
+    ]
+    told = source.remarks
+    assert count_table([source]).models == ("x", "y")
+    assert source.remarks == told
+    assert len(told) == 3
+
+
+def test_long_values_and_headers_are_cut(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text(f"model_a,model_b,winner\nx,y,{'z' * 1000}\n")
+    with pytest.raises(InputError) as raised:
+        count_table([open_battles(path)])
+    assert "z" * 81 not in str(raised.value).partition(";")[0]
+    path.write_text(f"{'h' * 1000},b\nx,y\n")
+    with pytest.raises(InputError) as raised:
+        open_battles(path)
+    assert "h" * 81 not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["columns", "outcomes"])

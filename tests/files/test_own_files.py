@@ -256,7 +256,7 @@ def test_mapping_with_a_foreign_format(tmp_path) -> None:
         ({"modell": "left"}, "columns=: 'modell' is not a column of a battle; choose from model_a, "),
         (
             {"model_a": "lft"},
-            "columns={{'model_a': 'lft'}}: {path} has no column 'lft'; it has: left, right, who",
+            "columns={{'model_a': 'lft'}}: {path} has no column 'lft'; it has: 'left', 'right', 'who'",
         ),
         ({"label": "mark"}, "columns={{'label': 'mark'}}: {path} has no column 'mark'"),
     ],

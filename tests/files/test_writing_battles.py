@@ -36,8 +36,9 @@ WINNERS = [
 ]
 KNOWN = {*CANONICAL, "outcome"}
 
-text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-names = text.filter(str.strip)
+# Outer spaces are removed on reading.
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12).map(str.strip)
+names = text.filter(bool)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),

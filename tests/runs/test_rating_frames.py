@@ -198,27 +198,27 @@ ERRORS = {
         lambda: pd.DataFrame({"left": ["x"], "right": ["y"], "won": ["x"]}),
         {},
         UnknownFormat,
-        ("the DataFrame: no known format has these columns: left, right, won; name them with "
+        ("the DataFrame: no known format has these columns: 'left', 'right', 'won'; name them with "
         "columns={'model_a': '…', 'model_b': '…', 'winner': '…'}"),
     ),
     "one column lacks": (
         lambda: pl.DataFrame({"left": ["x"], "model_b": ["y"], "won": ["x"]}),
         {"columns": {"model_a": "left"}},
         UnknownFormat,
-        ("the DataFrame: no column for winner among: left, model_b, won; name the headers with "
+        ("the DataFrame: no column for winner among: 'left', 'model_b', 'won'; name the headers with "
         "columns={'winner': '…'}"),
     ),
     "a header that is not there": (
         lambda: pl.DataFrame({"left": ["x"]}),
-        {"columns": {"model_a": "Left"}},
+        {"columns": {"model_a": "lft"}},
         BadOption,
-        "columns={'model_a': 'Left'}: the DataFrame has no column 'Left'; it has: left",
+        "columns={'model_a': 'lft'}: the DataFrame has no column 'lft'; it has: 'left'",
     ),
     "rows without the columns": (
         lambda: [{"left": "x"}],
         {},
         UnknownFormat,
-        ("the list: no known format has these columns: left; name them with "
+        ("the list: no known format has these columns: 'left'; name them with "
         "columns={'model_a': '…', 'model_b': '…', 'winner': '…'}"),
     ),
     "both winner and outcome": (
@@ -315,7 +315,7 @@ ERRORS = {
     "a prior that is no number": (lambda: ROWS, {"prior_sd": float("nan")}, BadOption, "prior_sd is nan; expected a number"),
     "a yes for true": (lambda: ROWS, {"bootstrap": "yes"}, BadOption, "bootstrap is 'yes'; expected True or False"),
     "a no for false": (lambda: ROWS, {"skip_invalid": "no"}, BadOption, "skip_invalid is 'no'; expected True or False"),
-    "a group that is not there": (lambda: ROWS, {"by": "mood"}, BadOption, "by='mood': the battles have no column mood; they have model_a, "),
+    "a group that is not there": (lambda: ROWS, {"by": "mood"}, BadOption, "by='mood': the battles have no column mood; they have 'model_a', "),
     "two groups in one text": (lambda: ROWS, {"by": "category, language"}, BadOption, "by='category, language': the battles have no column of this name; name each of several columns: by=['category', 'language']"),
     "an anchor out of range": (lambda: ROWS, {"anchor": "x=1e9"}, BadOption, "the rating must lie between"),
 }  # fmt: skip

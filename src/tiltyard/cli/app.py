@@ -18,6 +18,7 @@ from tiltyard._version import __version__
 from tiltyard.cli import (
     ab,
     arena,
+    check,
     demo,
     judge,
     maintenance,
@@ -41,7 +42,7 @@ from tiltyard.report.escapes import escape_controls
 _BUG_EXIT_CODE = 70
 #: The commands of each way in, as `--help` shows them.
 _WAYS_IN = {
-    "Ratings": ("ab", "rate", "compare", "verify", "publish"),
+    "Ratings": ("ab", "check", "rate", "compare", "verify", "publish"),
     "Tournaments": ("init", "plan", "run", "read", "generate", "place"),
     "Arenas": ("simulate", "serve", "demo", "arena"),
 }
@@ -77,6 +78,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("ab")(ab.ab)
+app.command("check")(check.check)
 app.command("rate", cls=rate.RateCommand)(rate.rate)
 app.command("compare")(rate.compare)
 app.command("verify")(run_folders.verify)

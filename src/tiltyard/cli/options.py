@@ -15,6 +15,7 @@ import typer
 from typer.models import OptionInfo
 
 from tiltyard.errors import BadOption
+from tiltyard.foundation.quoted_values import quoted
 from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.rating_options import RATING_OPTIONS, WriteAs
 
@@ -29,6 +30,8 @@ def rating_option(name: str) -> OptionInfo:
     said = RATING_OPTIONS[name].said
     low, high = (bound if math.isfinite(bound) else None for bound in said.bounds)
     flag = f"--{name.replace('_', '-')}"
+    if RATING_OPTIONS[name].kind is bool and said.default is None:
+        flag += f"/--no-{name}"
     info: OptionInfo = typer.Option(flag, help=said.help, metavar=said.metavar, min=low, max=high)
     return info
 
@@ -61,6 +64,17 @@ MaxShare = Annotated[float, rating_option("max_share")]
 Cluster = Annotated[str | None, rating_option("cluster")]
 SkipInvalid = Annotated[
     bool, typer.Option("--skip-invalid", help="Leave out rows that are no battles, and count them.")
+]
+Rename = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="OLD=NEW",
+        help="Call a model otherwise; a name alone stands for all spelled alike. May be repeated.",
+    ),
+]
+DropDuplicates = Annotated[
+    bool,
+    typer.Option("--drop-duplicates", help="Leave out battles that repeat an earlier one, and count them."),
 ]
 PriceOption = Annotated[
     list[str] | None,
@@ -168,15 +182,29 @@ def _pairs(text: str | None, option: str, form: str, *, may_be_empty: bool = Fal
 
 
 def read_options(
-    format: str | None, columns: list[str] | None, outcomes: list[str] | None, *, skip_invalid: bool
+    format: str | None,
+    columns: list[str] | None,
+    outcomes: list[str] | None,
+    rename: list[str] | None = None,
+    *,
+    skip_invalid: bool,
 ) -> ReadOptions:
     """How files are read, as the options of a command say."""
     from tiltyard.files.read_options import ReadOptions
 
     words = _pairs(",".join(outcomes or ()), "--outcomes", "word=outcome", may_be_empty=True)
-    return ReadOptions(
-        format, _pairs(",".join(columns or ()), "--columns", "name=header"), words, skip_invalid
-    )
+    headers = _pairs(",".join(columns or ()), "--columns", "name=header")
+    names = dict(_two_names(text) for text in rename or ())
+    return ReadOptions(format, headers, words, skip_invalid, rename=names)
+
+
+def _two_names(text: str) -> tuple[str, str]:
+    """The names around the middle one of the equals signs; a name alone twice."""
+    parts = text.split("=")
+    half, odd = divmod(len(parts), 2)
+    if odd and half:
+        raise BadOption(f"--rename: {quoted(text)} is not of the form old=new")
+    return ("=".join(parts[:half]), "=".join(parts[half:])) if half else (text, text)
 
 
 def comma_list(text: str | None) -> list[str]:

@@ -15,12 +15,14 @@ from tiltyard.cli.options import (
     By,
     Cluster,
     Columns,
+    DropDuplicates,
     Files,
     Format,
     Level,
     MaxShare,
     Outcomes,
     PriorSd,
+    Rename,
     SkipInvalid,
     Style,
     Where,
@@ -110,6 +112,8 @@ def rate(
     columns: Columns = None,
     outcomes: Outcomes = None,
     skip_invalid: SkipInvalid = False,
+    rename: Rename = None,
+    drop_duplicates: DropDuplicates = False,
     format: Format = None,
     json: Annotated[bool, typer.Option("--json", help="Print the board as JSON.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print the board as CSV, unrounded.")] = False,
@@ -119,7 +123,7 @@ def rate(
     **rating: Any,
 ) -> None:
     """Rate models from battles, with confidence intervals."""
-    from tiltyard.runs.battle_rating import choose_baseline, chosen_battles, open_all, rate_files
+    from tiltyard.runs.battle_rating import choose_by_format, chosen_battles, open_all, rate_files
     from tiltyard.runs.rate_options import rate_settings
 
     output = BoardOutput(chosen_form({"json": json, "csv": csv, "markdown": markdown, "latex": latex}), top)
@@ -135,10 +139,10 @@ def rate(
             raise BadOption(f"{option} has no effect without --out; name a folder")
     replicates = rating["n_bootstraps"] if out is not None and rating["method"] == BRADLEY_TERRY else 0
     settings = replace(settings, n_bootstraps=0 if settings.style else replicates, arena=arena, model=model)
-    reading = read_options(format, columns, outcomes, skip_invalid=skip_invalid)
+    reading = read_options(format, columns, outcomes, rename, skip_invalid=skip_invalid)
     reading = replace(reading, baseline=rating["baseline"])
-    sources = chosen_battles(open_all(files, reading), settings)
-    settings = choose_baseline(settings, sources)
+    sources = chosen_battles(open_all(files, reading), settings, drop_duplicates=drop_duplicates)
+    settings = choose_by_format(settings, sources)
     with show_read_progress([source.rows for source in sources]) as progress:
         if out is None:
             groups, evaluated = rate_files(sources, settings, progress=progress), None
@@ -219,10 +223,10 @@ class BoardOutput:
 
 
 def print_notes(sources: Sequence[BattleSource]) -> None:
-    """Say on standard error what was left out of the input."""
+    """Say on standard error what was left out of the input, and what was changed in it."""
     for source in sources:
-        for reason, count in source.notes:
-            typer.echo(escape_controls(f"{source.path}: {count} left out: {reason}"), err=True)
+        for remark in source.remarks:
+            typer.echo(escape_controls(remark), err=True)
 
 
 def compare(
@@ -239,6 +243,8 @@ def compare(
     columns: Columns = None,
     outcomes: Outcomes = None,
     skip_invalid: SkipInvalid = False,
+    rename: Rename = None,
+    drop_duplicates: DropDuplicates = False,
     format: Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -259,8 +265,9 @@ def compare(
             "cluster": cluster,
         }
     )
-    opened = open_all(files, read_options(format, columns, outcomes, skip_invalid=skip_invalid))
-    sources = chosen_battles(opened, settings)
+    model_a, model_b, files = _models_and_files([model_a, model_b, *files])
+    opened = open_all(files, read_options(format, columns, outcomes, rename, skip_invalid=skip_invalid))
+    sources = chosen_battles(opened, settings, drop_duplicates=drop_duplicates)
     with show_read_progress([source.rows for source in sources]) as progress:
         if settings.by is None:
             tables = {
@@ -281,6 +288,14 @@ def compare(
         for name, comparison in found.items():
             _show(console, name, comparison)
     print_notes(sources)
+
+
+def _models_and_files(words: list[str]) -> tuple[str, str, list[str]]:
+    """Two models and files, in any order where only two words are no files; otherwise the models come first."""
+    models = [word for word in words if not (word == "-" or "://" in word or Path(word).exists())]
+    if len(models) != 2:
+        return words[0], words[1], words[2:]
+    return models[0], models[1], [word for word in words if word not in models]
 
 
 def _comparisons(

@@ -34,6 +34,7 @@ from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
 from tiltyard.files.json_records import JsonScanner
 from tiltyard.files.memory_records import FrameRecords, ListRecords, is_frame
+from tiltyard.files.read_options import with_headers
 from tiltyard.files.records import Records
 from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
 from tiltyard.files.zip_members import open_zip
@@ -243,7 +244,8 @@ def _detected_archive(file: InputFile) -> tuple[str, _Reader]:
         if any(name in archive for name in INSPECT_HEADERS):
             return "inspect", partial(inspect_archive_answers, file)
         if WORKBOOK in archive:
-            return _detected_records(XlsxRecords.opened(file))
+            sheet = XlsxRecords.opened(file)
+            return _detected_records(with_headers(sheet, {name: name.strip() for name in sheet.columns}))
     raise UnreadableFile(
         f"{file.name}: a zip archive that is neither a log of Inspect (.eval) nor an Excel workbook"
     )

@@ -17,6 +17,7 @@ from tiltyard.files.format import (
     parse_arena_time,
     row_of,
 )
+from tiltyard.foundation.quoted_values import quoted
 
 _ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
 _CONVERSATIONS = ("conversation_a", "conversation_b")
@@ -73,7 +74,7 @@ def _is_one(key: str, value: Any) -> bool:
             return True
         case 0 | "0" | "0.0" | False:
             return False
-    raise BadBattle(f"{key} is {value!r}; expected 0 or 1")
+    raise BadBattle(f"{key} is {quoted(value)}; expected 0 or 1")
 
 
 def _category(record: Mapping[str, object]) -> str | None:
@@ -234,7 +235,7 @@ def _vote(record: Mapping[str, object], model_a: Any, model_b: Any) -> str | Ski
         _is_true("both_equal", record.get("both_equal"), optional=True),
     )
     if equal and chosen is not None:
-        raise BadBattle(f"both_equal is true, but chosen_model_name is {chosen!r}")
+        raise BadBattle(f"both_equal is true, but chosen_model_name is {quoted(chosen)}")
     if equal:
         return "tie"
     if chosen is None:
@@ -255,7 +256,7 @@ def _convert_comparia_turn(record: Mapping[str, object]) -> Converted:
     if _is_true("excluded", record.get("excluded"), optional=True):
         return SkippedRecord("excluded by the arena")
     if not isinstance(choice, str) or choice not in _CHOICES:
-        raise BadBattle(f"choice is {choice!r}; expected {', '.join(_CHOICES)} or idk")
+        raise BadBattle(f"choice is {quoted(choice)}; expected {', '.join(_CHOICES)} or idk")
     return row_of(
         record,
         _GIVES_COMPARIA_TURNS,
@@ -304,7 +305,7 @@ def _is_true(key: str, value: Any, *, optional: bool = False) -> bool:
             return True
         case False | "False" | "false":
             return False
-    raise BadBattle(f"{key} is {value!r}; expected true or false")
+    raise BadBattle(f"{key} is {quoted(value)}; expected true or false")
 
 
 #: A format that is added here needs no other registration.

@@ -26,6 +26,7 @@ from tiltyard.files.format_detection import (
     foreign_formats,
     native_format,
     open_input_records,
+    with_foreign_headers,
 )
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
@@ -36,6 +37,9 @@ from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.read_options import QUESTION_NAMES, ReadOptions, RenamedColumns, respelled
 from tiltyard.files.records import Records
 from tiltyard.files.row_reader import RowReader
+from tiltyard.files.value_repairs import ValueRepairs
+from tiltyard.foundation.arrays import Bools
+from tiltyard.foundation.quoted_values import quoted_list
 
 #: The columns of an arena's export that say whether the vote was blind, and why it is not rated.
 BLIND, UNRATED = "blind", "unrated"
@@ -48,6 +52,7 @@ _BY_COLUMN = (ParquetRecords, FrameRecords, RenamedColumns)
 #: What rating reads of a battle, and may find invalid.
 _RATED = ("model_a", "model_b", "winner", "label", "both_bad", "pref", "weight")
 _KNEW = "the voter knew the name of a model (blind is false)"
+_COPY = "repeats an earlier battle"
 _UNRATED = {
     "not-blind": _KNEW,
     "unseen": "a response had not been shown to the voter (unrated is unseen)",
@@ -78,6 +83,8 @@ class BattleSource:
     readers: tuple[BattleReader, ...] = field(repr=False)
     #: The files that were fetched from an address; their names say how to fetch the same bytes.
     fetched: tuple[InputFile, ...] = field(default=(), repr=False, compare=False)
+    #: The battles, in their order, that are left out because they repeat an earlier one.
+    copies: Bools | None = field(default=None, repr=False, compare=False)
     _tally: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
 
     def batches(
@@ -91,17 +98,19 @@ class BattleSource:
         """
         chosen = self._chosen(columns)
         self._clear()
-        return self._aligned(chosen, batch_size)
+        batches = self._aligned(chosen, batch_size)
+        return batches if self.copies is None else self._distinct(batches, self.copies)
 
     def battles(self) -> Iterator[Battle]:
         """The battles, each validated."""
         self._clear()
-        return (
-            battle
-            for reader in self.readers
-            for battle in reader.battles(self._tally)
-            if not self._left_out(battle)
-        )
+        read = (battle for reader in self.readers for battle in reader.battles(self._tally))
+        rated = (battle for battle in read if not self._left_out(battle))
+        if self.copies is None:
+            return rated
+        copies = self.copies.tolist()
+        self._tally[_COPY] = sum(copies)
+        return (battle for battle, is_copy in zip(rated, copies, strict=False) if not is_copy)
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -112,7 +121,14 @@ class BattleSource:
     def notes(self) -> tuple[tuple[str, int], ...]:
         """The reason and number of records skipped so far by the current or last read."""
         invalid = [note for reader in self.readers if reader.invalid for note in reader.invalid.notes()]
-        return (*self._tally.most_common(), *invalid)
+        return (*(+self._tally).most_common(), *invalid)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the current or last read left out or changed, and headers that are read otherwise, in sentences."""
+        left_out = [f"{count} left out: {reason}" for reason, count in self.notes]
+        changed = [remark for reader in self.readers for remark in reader.repairs.remarks()]
+        return tuple(f"{self.path}: {remark}" for remark in dict.fromkeys((*left_out, *changed)))
 
     def column_name(self, name: str) -> str | None:
         """The column that a user means by this name, if there is one."""
@@ -135,7 +151,7 @@ class BattleSource:
         kept = [*names.values(), *(self.column_name(name) or name for name in columns)]
         readers = tuple(reader.choosing(chosen, kept) for reader in self.readers)
         named = tuple(_union(reader.stored + reader.countable for reader in readers))
-        return replace(self, readers=readers, columns=named, _tally=Counter())
+        return replace(self, readers=readers, columns=named, copies=None, _tally=Counter())
 
     def find_invalid(self) -> InvalidRows:
         """Read all rows, and return those that are no battles."""
@@ -148,6 +164,7 @@ class BattleSource:
     def _clear(self) -> None:
         self._tally.clear()
         for reader in self.readers:
+            reader.repairs.changes.clear()
             if reader.invalid is not None:
                 reader.invalid.clear()
 
@@ -157,7 +174,7 @@ class BattleSource:
         possible = {*self.stored, *self.columns}
         for name in columns:
             if name not in possible and name not in CANONICAL:
-                raise BadOption(f"{self.path} has no column {name!r}; it has: {', '.join(self.columns)}")
+                raise BadOption(f"{self.path} has no column {name!r}; it has: {quoted_list(self.columns)}")
         return [name for name in dict.fromkeys(columns) if name in possible]
 
     def _aligned(self, chosen: Sequence[str], batch_size: int) -> Iterator[pa.RecordBatch]:
@@ -171,6 +188,14 @@ class BattleSource:
             for read in reader.batches(asked, batch_size, self._tally):
                 batch = self._rated_rows(read, marks).select(here) if marks else read
                 yield batch if len(here) == len(chosen) else _filled(batch, chosen, types)
+
+    def _distinct(self, batches: Iterator[pa.RecordBatch], copies: Bools) -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in batches:
+            kept = ~copies[row : row + batch.num_rows]
+            row += batch.num_rows
+            self._tally[_COPY] += batch.num_rows - int(kept.sum())
+            yield batch.filter(pa.array(kept))
 
     def _rated_rows(self, batch: pa.RecordBatch, marks: Sequence[str]) -> pa.RecordBatch:
         columns = [batch.column(name).to_pylist() for name in marks]
@@ -201,6 +226,7 @@ def open_battles(
     columns: Mapping[str, str] | None = None,
     outcomes: Mapping[Any, str] | None = None,
     skip_invalid: bool = False,
+    rename: Mapping[str, str] | Sequence[str] | None = None,
 ) -> BattleSource:
     """Open a file and detect its format, without reading all of it.
 
@@ -208,10 +234,10 @@ def open_battles(
     a single format, or an address: ``hf://datasets/OWNER/NAME`` or ``https://HOST/FILE``.
     ``format`` names the format instead of detecting it; ``columns`` maps canonical names to the
     headers of a file in no known format. ``outcomes`` says what words of
-    the winner column mean, such as ``{"left": "a"}``. ``skip_invalid`` leaves out rows that are no
+    the winner column mean, such as ``{"left": "a"}``. ``rename`` calls models otherwise. ``skip_invalid`` leaves out rows that are no
     battles and counts them in ``notes``; otherwise the first one raises.
     """
-    return open_path(path, ReadOptions(format, columns, outcomes, skip_invalid))
+    return open_path(path, ReadOptions(format, columns, outcomes, skip_invalid, rename=rename))
 
 
 def open_path(path: str | os.PathLike[str], options: ReadOptions) -> BattleSource:
@@ -247,7 +273,7 @@ def open_memory(records: Records, options: ReadOptions) -> BattleSource:
 
 @contextmanager
 def explain_invalid(
-    sources: Sequence[BattleSource], *, offered: Collection[str] = ("outcomes", "skip_invalid")
+    sources: Sequence[BattleSource], *, offered: Collection[str] = ("rename", "outcomes", "skip_invalid")
 ) -> Iterator[None]:
     """Say of an invalid row how many others there are, of what kinds, and what to do, by the options that are offered."""
     try:
@@ -264,7 +290,7 @@ def require_column(sources: Sequence[BattleSource], name: str, option: str) -> N
     """Raise `BadOption`, which names the option, unless a source has a column of this name."""
     if not any(source.column_name(name) for source in sources):
         columns = dict.fromkeys(column for source in sources for column in source.column_names)
-        raise BadOption(f"{option}: the battles have no column {name}; they have {', '.join(columns)}")
+        raise BadOption(f"{option}: the battles have no column {name}; they have {quoted_list([*columns])}")
 
 
 def _source(path: str, format: str, readers: tuple[BattleReader, ...]) -> BattleSource:
@@ -305,9 +331,12 @@ def _parts(text: str) -> list[str]:
 
 
 def _opened(records: Records, options: ReadOptions) -> tuple[str, BattleReader]:
-    name, mapped = options.format, options.mapped
+    name = options.format
+    padded = tuple(header for header in records.columns if header != header.strip())
+    mapped = {field: _meant_header(header, records.columns) for field, header in options.mapped.items()}
     if not foreign_formats(records):
-        records = respelled(records, mapped)
+        foreign = None if mapped else with_foreign_headers(records)
+        records = foreign or respelled(records, mapped)
     if name is not None:
         found = find_format(name, records)
     elif mapped and records.kind != "empty":
@@ -318,16 +347,23 @@ def _opened(records: Records, options: ReadOptions) -> tuple[str, BattleReader]:
         found = found.with_baseline(options.baseline)
     _check_columns(records, found, mapped)
     invalid = InvalidRows() if options.skip_invalid else None
+    repairs = ValueRepairs(options.renamed, padded)
     if isinstance(records, _BY_COLUMN) and not found.reads:
-        return found.name, ColumnReader(records, mapped, options.meanings, invalid)
+        return found.name, ColumnReader(records, mapped, options.meanings, invalid, repairs=repairs)
     by_rows = CsvReader if csv_records(records) is not None and not found.reads else RowReader
-    return found.name, by_rows(records, found, mapped, options.meanings, invalid)
+    return found.name, by_rows(records, found, mapped, options.meanings, invalid, repairs=repairs)
+
+
+def _meant_header(header: str, headers: Collection[str]) -> str:
+    """The header that is meant: this one, or the only one that is the same but for case and outer spaces."""
+    same = [one for one in headers if one.strip().casefold() == header.strip().casefold()]
+    return same[0] if header not in headers and len(same) == 1 else header
 
 
 def _check_columns(records: Records, found: BattleFormat, mapped: Mapping[str, str]) -> None:
     """Check that the records have every required column and every mapped header."""
-    seen = ", ".join(records.columns)
-    fixed = records.kind in ("csv", "parquet", "frame")
+    seen = quoted_list(records.columns)
+    fixed = records.kind in ("csv", "xlsx", "parquet", "frame")
     for name, header in mapped.items():
         if header not in records.columns and (fixed or name in REQUIRED):
             option = column_option({name: header})

@@ -17,15 +17,17 @@ import pyarrow as pa
 from tiltyard.core.battles import BattleBatch, GroupTableBuilder, Kind, NameColumn, Table, TableBuilder
 from tiltyard.core.battles.batch import TAGS
 from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF_TOLERANCE
-from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, Levels, hash_buffer
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, Levels, hash_buffer, hash_texts
 from tiltyard.core.battles.near_duplicates import first_of_same
 from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
+from tiltyard.core.battles.repeats import RepeatFinder
 from tiltyard.errors import BadBattle, BadOption, UnreadableFile
 from tiltyard.files.battle_source import BattleSource, explain_invalid, open_battles, require_column
 from tiltyard.files.battle_writer import battle_batches, write_batches
 from tiltyard.files.canonical_columns import RESPONSES
 from tiltyard.foundation.arrays import Bools, Floats
 from tiltyard.foundation.option_names import option_name
+from tiltyard.foundation.quoted_values import quoted
 
 #: Called with the number of battles read since the last call, and with 0 when all are read.
 Progress = Callable[[int], None]
@@ -129,6 +131,16 @@ def models_by_group(sources: Sequence[BattleSource], column: str) -> dict[str, f
     return {name: frozenset(names) for name, names in models.items()}
 
 
+def voters_of(sources: Sequence[BattleSource], keys: Keys) -> list[str]:
+    """The names of the voters with these keys, sorted."""
+    names: set[str] = set()
+    for source in sources:
+        for batch in source.batches(["voter"]) if "voter" in source.columns else ():
+            named = [name for name in batch.column("voter").unique().to_pylist() if name is not None]
+            names.update(np.array(named, dtype=object)[np.isin(hash_texts(named), keys)].tolist())
+    return sorted(names)
+
+
 def level_column(source: BattleSource, level: str) -> str | None:
     """The column of a level. The day of a battle is that of its time, unless a column is called so."""
     return source.column_name(level) or (source.column_name("time") if level == _DAY else None)
@@ -175,19 +187,23 @@ class _Reader:
         wanted += TAGS
         wanted += ["question_id", "voter"] if self.clusters else []
         wanted += [column for columns in self.style.values() for column in columns]
+        # The texts of prompts are read first, so that what is left out is counted in the last reading alone.
+        known, same = self._same_prompts
         for source in self.sources:
             row, keyed = 0, _Keyed()
             named = {name: source.column_name(name) for name in self.groups}
+            # Nobody asked for times either: they only tell whether two equal rows are one battle.
+            timed = self.clusters and "time" in source.columns and _are_readable(source, ["time"])
+            wanted_here = [*wanted, *(["time"] if timed else [])]
             levels = {level: name for level in self.levels if (name := level_column(source, level))}
             if levels and len(self.levels) > 1 and not _are_readable(source, [*levels.values()]):
                 # Nobody asked for these: one that holds something else, such as lists, is left alone.
                 levels = {level: name for level, name in levels.items() if _are_readable(source, [name])}
-            for batch in source.batches([*wanted, *levels.values(), *filter(None, named.values())]):
+            for batch in source.batches([*wanted_here, *levels.values(), *filter(None, named.values())]):
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                 where = _Place(source.path, row)
                 made = self._batch(columns, batch.num_rows, where, keyed)
                 made = replace(made, levels=_levels(columns, levels, keyed))
-                known, same = self._same_prompts
                 if len(known) and made.prompt is not None:
                     at = np.minimum(np.searchsorted(known, made.prompt), len(known) - 1)
                     joined = np.where(known[at] == made.prompt, same[at], made.prompt)
@@ -237,8 +253,15 @@ class _Reader:
             weight=_weights(columns.get("weight"), where),
             pref=_prefs(columns.get("pref"), kind, where),
             covariates=np.stack(covariates, axis=1) if covariates else None,
+            time=_times(columns.get("time")),
             tags={tag: _group_names(columns[tag], "") for tag in TAGS if tag in columns},
         )
+
+
+def _times(column: pa.Array | None) -> Keys | None:
+    if column is None or not pa.types.is_timestamp(column.type) or column.null_count == len(column):
+        return None
+    return _numbers(column.cast(pa.int64()), 0).view(np.uint64)
 
 
 def _are_readable(source: BattleSource, columns: Sequence[str]) -> bool:
@@ -308,7 +331,7 @@ def _names(column: pa.Array, field: str, where: _Place) -> NameColumn:
     if wrong.any():
         row = int(np.argmax(wrong))
         value = column[row].as_py()
-        raise BadBattle(f"{field} is {value!r}; expected the name of a model", where=where.row(row))
+        raise BadBattle(f"{field} is {quoted(value)}; expected the name of a model", where=where.row(row))
     names = NameColumn(codes, values)
     # A dictionary may contain names that no row uses: these are not models.
     return names if np.bincount(codes, minlength=len(values)).all() else names.take(np.arange(len(codes)))
@@ -463,6 +486,20 @@ class _Keyed:
         if missing is not None:
             keys[missing] = MISSING_KEY
         return keys
+
+
+def without_duplicates(sources: Sequence[BattleSource]) -> list[BattleSource]:
+    """The sources without battles that repeat an earlier one of them, which are counted; all are read once for that."""
+    finder, lengths = RepeatFinder(), []
+    with explain_invalid(sources):
+        for source in sources:
+            n = 0
+            for batch, _ in _Reader([source], True, {}, ()).batches(None):
+                finder.add(batch)
+                n += len(batch)
+            lengths.append(n)
+    parts = np.split(finder.copies(), np.cumsum(lengths)[:-1])
+    return [replace(source, copies=part) for source, part in zip(sources, parts, strict=True)]
 
 
 def copy_battles(

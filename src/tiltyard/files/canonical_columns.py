@@ -104,6 +104,11 @@ def _text(file: str, name: str, array: pa.Array) -> pa.Array:
     return text_array(array)
 
 
+def is_text_type(kind: pa.DataType) -> bool:
+    """Whether values of this type are text, or all missing."""
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind) or pt.is_null(kind))
+
+
 def text_array(array: pa.Array) -> pa.Array:
     """An array as plain strings."""
     try:

@@ -120,6 +120,8 @@ class CsvReader(RowReader):
             else:
                 tally.update(left_out)
                 return
+        # From here on every row is read again, and counted again.
+        self.repairs.changes.clear()
         rest = itertools.islice(self._located(tally, style=self._measures(columns)), rows, None)
         yield from self._row_batches(rest, columns, batch_size)
 
@@ -147,6 +149,7 @@ class CsvReader(RowReader):
     def _array(self, name: str, array: pa.Array) -> pa.Array:
         if name in _NUMBERS:
             return array.cast(TYPES.get(name, pa.float64()))
+        array = self.repairs.array(name, array)
         return canonical_array(
             self.records.name, name, outcome_array(array, self.outcomes) if name == "winner" else array, 0
         )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from tiltyard.errors import BadBattle, BadOption, UnknownFormat, UnreadableFile
 from tiltyard.files.arena_votes import ARENA_FORMATS
@@ -18,15 +18,18 @@ from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords
 from tiltyard.files.judgments import JUDGMENT_FORMATS
 from tiltyard.files.open_webui import OPEN_WEBUI
 from tiltyard.files.parquet_records import ParquetRecords
+from tiltyard.files.read_options import with_headers
 from tiltyard.files.records import FileRecords, Record, Records
+from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
+from tiltyard.files.zip_members import open_zip
 from tiltyard.foundation.option_names import option_name
+from tiltyard.foundation.quoted_values import quoted, quoted_list
 
 _NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
 #: What else a table of winners and losers may say of a battle; ``label``, ``pref`` and ``both_bad`` have no meaning in it.
 _WINNER_LOSER_OTHERS = tuple(
     name for name in CANONICAL if name not in {*REQUIRED, "label", "pref", "both_bad", "weight", "position"}
 )
-_SHOWN_COLUMNS = 30
 _LOOKED_AT_ROWS = 20
 _NAMED_COLUMNS = 3
 #: What a column with the name of a model is called, where there is one row for each model or response.
@@ -44,11 +47,11 @@ def _as_it_is(record: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _with_numbers(record: Mapping[str, object]) -> Mapping[str, object]:
-    """CSV has only text: parse the numeric fields; other text is kept and rejected later."""
-    return {key: _read(key, text) for key, text in record.items()}
+    """CSV and workbooks may have numbers as text: parse the numeric fields; other text is kept and rejected later."""
+    return {key: _read(key, value) if isinstance(value, str) else value for key, value in record.items()}
 
 
-def _read(key: str, text: Any) -> object:
+def _read(key: str, text: str) -> object:
     if key == "time":
         return parse_time_text(text)
     return _number(text) if key in _NUMBERS else text
@@ -67,7 +70,7 @@ def _native_answers(record: Mapping[str, object]) -> tuple[str, str]:
     texts = [record.get(name) for name in RESPONSES]
     for name, text in zip(RESPONSES, texts, strict=True):
         if not isinstance(text, str):
-            raise BadBattle(f"{name} is {text!r}; style is measured in text")
+            raise BadBattle(f"{name} is {quoted(text)}; style is measured in text")
     return str(texts[0]), str(texts[1])
 
 
@@ -76,13 +79,13 @@ def _own(kind: str) -> BattleFormat:
         name=f"tiltyard-{kind}",
         kinds=frozenset({kind}),
         recognises=is_native,
-        convert=_with_numbers if kind == "csv" else _as_it_is,
+        convert=_with_numbers if kind in ("csv", "xlsx") else _as_it_is,
         answers=_native_answers,
         answers_in=RESPONSES,
     )
 
 
-OWN = tuple(_own(kind) for kind in ("jsonl", "json", "csv", "parquet"))
+OWN = tuple(_own(kind) for kind in ("jsonl", "json", "csv", "xlsx", "parquet"))
 
 #: Battles in memory; no file has this format.
 _FRAME = _own("frame")
@@ -135,14 +138,19 @@ def open_input_records(file: InputFile) -> Records:
     if start.startswith(b"PAR1"):
         return ParquetRecords.opened(file.decompressed())
     if start.startswith(b"PK"):
-        raise UnreadableFile(
-            f"{file.name}: an Excel workbook or a zip archive; save the battles as CSV, or extract the files"
-        )
+        return XlsxRecords.opened(_workbook(file.decompressed()))
     if start.startswith(b"["):
         return JsonListRecords.opened(file)
     if start.startswith(b"{"):
         return JsonLinesRecords.opened(file)
     return CsvRecords.opened(file) if start else NoRecords(file)
+
+
+def _workbook(file: InputFile) -> InputFile:
+    with open_zip(file) as archive:
+        if WORKBOOK not in archive:
+            raise UnreadableFile(f"{file.name}: a zip archive; extract the files, and name one of them")
+    return file
 
 
 @dataclass(frozen=True)
@@ -169,11 +177,10 @@ def detect(records: Records) -> BattleFormat:
         raise UnknownFormat(
             f"{records.name}: could be any of {names}; choose one with {option_name('format')}"
         )
-    seen = ", ".join(records.columns[:_SHOWN_COLUMNS]) + (
-        ", …" if len(records.columns) > _SHOWN_COLUMNS else ""
-    )
     advice = explain_table(records, f"name them with {column_option(REQUIRED)}")
-    raise UnknownFormat(f"{records.name}: no known format has these columns: {seen or '(none)'}; {advice}")
+    raise UnknownFormat(
+        f"{records.name}: no known format has these columns: {quoted_list(records.columns)}; {advice}"
+    )
 
 
 def column_option(columns: Collection[str] | Mapping[str, str]) -> str:
@@ -194,6 +201,22 @@ def matching_formats(records: Records) -> list[BattleFormat]:
     return [native_format(records.kind)]
 
 
+def with_foreign_headers(records: Records) -> Records | None:
+    """The records with headers of another tool, if it would recognise them but for case and outer spaces."""
+    known = {
+        header.casefold(): header
+        for one in FOREIGN
+        for header in (*one.reads, *one.answers_in, *one.style_in)
+    }
+    plain = {header: header.strip().casefold() for header in records.columns}
+    meant = {header: known.get(word, word) for header, word in plain.items()}
+    names = {header: name for header, name in meant.items() if name not in records.columns}
+    if len(set(names.values())) < len(names):
+        return None
+    renamed = with_headers(records, names)
+    return renamed if foreign_formats(renamed) else None
+
+
 def find_format(name: str, records: Records) -> BattleFormat:
     """The format called ``name``; raises if the records' container does not fit it."""
     for one in FORMATS:
@@ -207,8 +230,12 @@ def find_format(name: str, records: Records) -> BattleFormat:
 
 
 def _fits(records: Records, format: BattleFormat) -> bool:
-    """Whether the format may be in this container; a frame may have been loaded from any."""
-    return records.kind in format.kinds or records.kind == "frame"
+    """Whether the format may be in this container: a frame may come from any, a workbook from CSV."""
+    return (
+        records.kind in format.kinds
+        or records.kind == "frame"
+        or (records.kind == "xlsx" and "csv" in format.kinds)
+    )
 
 
 def explain_table(records: Records, naming: str) -> str:
@@ -217,12 +244,14 @@ def explain_table(records: Records, naming: str) -> str:
     for header in records.columns:
         if header.strip().lower() in _MODEL_HEADERS:
             return (
-                f"{naming}; if each row is about one model alone (column {header}), it does not say which other "
+                f"{naming}; if each row is about one model alone (column {quoted(header)}), it does not say which other "
                 f"it was compared with: {_WANTED}"
             )
     numbers = [name for name in records.columns[1:] if _holds_numbers(name, rows)]
     if len(numbers) > 1 and len(numbers) >= len(records.columns) - 2:
-        names = ", ".join(numbers[:_NAMED_COLUMNS]) + (", …" if len(numbers) > _NAMED_COLUMNS else "")
+        names = ", ".join(map(quoted, numbers[:_NAMED_COLUMNS])) + (
+            ", …" if len(numbers) > _NAMED_COLUMNS else ""
+        )
         return (
             f"it seems to have one column of numbers for each model ({names}); {_WANTED}; "
             "'Rate your own file' in the documentation turns scores into battles"

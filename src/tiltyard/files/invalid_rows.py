@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from tiltyard.core.battles.alike_names import spelling_key
 from tiltyard.errors import BadBattle
 from tiltyard.files.read_options import outcome_word
 from tiltyard.foundation.option_names import option_name
+from tiltyard.foundation.quoted_values import quoted
 
 #: Distinct problems that are kept apart; the rest is counted as one.
 _MAX_PROBLEMS = 1000
@@ -39,8 +42,13 @@ class InvalidRows:
     problems: dict[str, _Problem] = field(default_factory=dict)
     #: Values of the winner column that mean nothing known, in the order of their appearance.
     unknown_words: dict[str, None] = field(default_factory=dict)
-    #: Whether a winner is the name of one of its row's models, but for case and spaces.
-    misspelt_names: bool = False
+    #: Models whose names are winners in another spelling, and rows without a winner; with the number of rows.
+    misspelt_names: Counter[str] = field(default_factory=Counter)
+    empty_winners: int = 0
+
+    @property
+    def rows(self) -> int:
+        return sum(found.rows for found in self.problems.values())
 
     def add(self, where: str, problem: str, row: Mapping[str, object]) -> None:
         """Count one row with what is wrong with it."""
@@ -54,18 +62,21 @@ class InvalidRows:
             return
         models = [name for name in (row.get("model_a"), row.get("model_b")) if isinstance(name, str)]
         if found.rows == 1 and len(models) == 2:
-            found.models = f"the row's models are {models[0]!r} and {models[1]!r}"
+            found.models = f"the row's models are {quoted(models[0])} and {quoted(models[1])}"
         word = outcome_word(winner)
+        self.empty_winners += not word
         # A name can stand on either side, so that no outcome is its meaning.
-        if _plain(word) in map(_plain, models) and word not in models:
-            self.misspelt_names = True
+        meant = [name for name in models if spelling_key(name) == spelling_key(word)]
+        if meant and word not in models:
+            self.misspelt_names[meant[0].strip()] += 1
         elif len(self.unknown_words) < _MAX_PROBLEMS:
             self.unknown_words.setdefault(word)
 
     def clear(self) -> None:
         self.problems.clear()
         self.unknown_words.clear()
-        self.misspelt_names = False
+        self.misspelt_names.clear()
+        self.empty_winners = 0
 
     def notes(self) -> list[tuple[str, int]]:
         """Reasons and numbers, for rows that were left out. Many values of one field are one reason."""
@@ -92,7 +103,12 @@ class InvalidRows:
         rest = sum(found.rows for _, found in others[_SHOWN_PROBLEMS:])
         if rest:
             parts.append(f"{rest:,} more rows with other problems")
-        ways = ["spell winners as the models of their rows"] if self.misspelt_names else []
+        names = [*self.misspelt_names]
+        ways = []
+        if 0 < len(names) <= _SHOWN_WORDS and "rename" in offered:
+            ways.append(f"let names count in any spelling with {option_name('rename', names)}")
+        elif names:
+            ways.append("spell winners as the models of their rows")
         if "outcomes" in offered and 0 < len(self.unknown_words) <= _SHOWN_WORDS:
             option = option_name("outcomes", dict.fromkeys(self.unknown_words, "…"))
             ways.append(f"say what words mean with {option} (a, b, tie or both_bad)")
@@ -110,10 +126,6 @@ def _note(name: str, same: list[tuple[str, _Problem]]) -> tuple[str, int]:
     if len(same) > len(shown) > 0:
         reason += f" or one of {len(same) - len(shown):,} more"
     return f"{reason} (first: {_place(same[0][1].first)})", sum(found.rows for _, found in same)
-
-
-def _plain(name: str) -> str:
-    return name.strip().casefold()
 
 
 def _brief(problem: str) -> str:

@@ -28,6 +28,11 @@ _CHUNK_CHARACTERS = 1 << 16
 #: An error that near to the end of what was read may be the end of a chunk, in the middle of a word.
 _WORD_CHARACTERS = 16
 _BLANK = re.compile(r"[ \t\r\n]*")
+_START_BYTES = 4096
+#: By column ({"model_a": {"0": …), by row number ({"0": {…), or lists ({"columns": ["model_a", …).
+_WHOLE_TABLE = re.compile(
+    rb'\s*\{\s*(?:"[^"\\]{0,300}"\s*:\s*\{\s*"\d+"\s*:|"\d+"\s*:\s*\{|"(?:columns|index|model_a|model_b|winner)"\s*:\s*\[)'
+)
 #: A shorter text cannot be nested more deeply than the limit: each level takes two characters.
 _SHALLOW_CHARACTERS = 2 * JSON_DEPTH_LIMIT
 
@@ -42,6 +47,7 @@ class JsonLinesRecords(FileRecords):
 
     @classmethod
     def opened(cls, file: InputFile) -> JsonLinesRecords:
+        _refuse_whole_tables(file)
         return cls(file, _sampled_columns(cls(file).records(())))
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
@@ -104,6 +110,17 @@ def _parsed(where: str, line: bytes) -> tuple[str, Any]:
     except UnicodeDecodeError:
         raise UnreadableFile(f"{where}: not UTF-8 text; save the file as UTF-8") from None
     return text, parse_json_text(where, text)
+
+
+def _refuse_whole_tables(file: InputFile) -> None:
+    """Refuse one object that holds all rows, in a line or in many: pandas writes tables so by default."""
+    with translate_read_errors(file.name), file.open() as stream:
+        start = stream.read(_START_BYTES).removeprefix(BOM)
+    if _WHOLE_TABLE.match(start):
+        raise UnreadableFile(
+            f"{file.name}: one object that holds a whole table, where each row is expected in a line of its own; "
+            'with pandas write it by df.to_json(path, orient="records", lines=True)'
+        )
 
 
 def _sampled_columns(records: Iterator[Record]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from tiltyard.files.format import (
     has_columns,
     row_of,
 )
+from tiltyard.foundation.quoted_values import quoted
 
 _FIRST, _SECOND = Outcome.MODEL_A, Outcome.MODEL_B
 _SCORES = {
@@ -80,7 +81,7 @@ def _alpaca_eval_pref(preference: Any) -> float:
             return 0.5
         if 1 <= preference <= 2:
             return 2.0 - preference
-    raise BadBattle(f"preference is {preference!r}; expected a number from 1 to 2")
+    raise BadBattle(f"preference is {quoted(preference)}; expected a number from 1 to 2")
 
 
 ALPACA_EVAL = BattleFormat(
@@ -140,7 +141,7 @@ def _arena_hard_score(game: Any) -> Any:
 def _arena_hard_outcome(score: Any) -> Outcome:
     found = _SCORES.get(score) if isinstance(score, str) else None
     if found is None:
-        raise BadBattle(f"score is {score!r}; expected one of {', '.join(_SCORES)}")
+        raise BadBattle(f"score is {quoted(score)}; expected one of {', '.join(_SCORES)}")
     return found
 
 
@@ -205,7 +206,7 @@ def _mt_bench_outcome(record: Mapping[str, object], key: str) -> Outcome | None:
     if text == "error":
         return None
     if not isinstance(text, str) or text not in _MT_BENCH_WINNERS:
-        raise BadBattle(f"{key} is {text!r}; expected model_1, model_2, tie or error")
+        raise BadBattle(f"{key} is {quoted(text)}; expected model_1, model_2, tie or error")
     return _MT_BENCH_WINNERS[text]
 
 
@@ -240,7 +241,7 @@ def _flipped(pref: Any) -> float | None:
     if pref is None or (isinstance(pref, float) and math.isnan(pref)):
         return None
     if isinstance(pref, bool) or not isinstance(pref, int | float) or not 0 <= pref <= 1:
-        raise BadBattle(f"pref is {pref!r}; expected a number from 0 to 1")
+        raise BadBattle(f"pref is {quoted(pref)}; expected a number from 0 to 1")
     return 1.0 - pref
 
 

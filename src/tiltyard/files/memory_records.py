@@ -21,6 +21,7 @@ from tiltyard.files.canonical_columns import text_array
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.json_records import SAMPLE_ROWS
 from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
+from tiltyard.foundation.quoted_values import quoted
 
 #: How Arrow calls an index of pandas that has no name.
 _UNNAMED_INDEX = "__index_level_"
@@ -96,7 +97,7 @@ def column_table(name: str, columns: Mapping[Any, object]) -> pa.Table:
     for key, values in columns.items():
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise BadOption(
-                f"{name}: {key!r} holds {values!r}; expected a list of values, one for each battle"
+                f"{name}: {key!r} holds {quoted(values)}; expected a list of values, one for each battle"
             )
         plain = (
             values if hasattr(values, "__array__") or hasattr(values, "__arrow_c_array__") else list(values)

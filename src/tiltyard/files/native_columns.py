@@ -31,6 +31,7 @@ from tiltyard.files.read_options import is_outcome, outcome_array, winners_by_na
 from tiltyard.files.records import ColumnRecords
 from tiltyard.files.row_reader import parse_battle
 from tiltyard.files.style_text import style_row
+from tiltyard.files.value_repairs import ValueRepairs
 
 _BATCH_ROWS = 4096
 
@@ -45,6 +46,7 @@ class ColumnReader:
     outcomes: Mapping[str, str] = field(default_factory=dict)
     invalid: InvalidRows | None = field(default=None, compare=False)
     condition: Condition | None = None
+    repairs: ValueRepairs = field(default_factory=ValueRepairs, compare=False)
 
     def collecting(self, invalid: InvalidRows, /) -> ColumnReader:
         return replace(self, invalid=invalid)
@@ -155,7 +157,7 @@ class ColumnReader:
         for batch in self.records.batches(reads, batch_size, codes):
             arrays = {}
             for name in columns:
-                array = batch.column(headers[name])
+                array = self.repairs.array(name, batch.column(headers[name]))
                 array = outcome_array(array, self.outcomes) if name == "winner" else array
                 arrays[name] = canonical_array(self.records.name, name, array, row)
             if set(REQUIRED) <= set(columns):

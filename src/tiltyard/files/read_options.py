@@ -11,7 +11,14 @@ import pyarrow.types as pt
 
 from tiltyard.core.battles.outcome import parse_outcome
 from tiltyard.errors import BadBattle, BadOption
-from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, RESPONSES, STYLE, text_array
+from tiltyard.files.canonical_columns import (
+    CANONICAL,
+    OTHER_NAMES,
+    RESPONSES,
+    STYLE,
+    is_text_type,
+    text_array,
+)
 from tiltyard.files.memory_records import FrameRecords
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import ColumnRecords, Record, Records
@@ -48,8 +55,11 @@ class ReadOptions:
     skip_invalid: bool = False
     #: The baseline of judgments that do not name it.
     baseline: str | None = None
+    #: What models are called instead of their names, or names that stand for all that are spelled alike.
+    rename: Mapping[str, str] | Sequence[str] | None = None
     mapped: dict[str, str] = field(init=False)
     meanings: dict[str, str] = field(init=False)
+    renamed: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         require_flag("skip_invalid", self.skip_invalid)
@@ -66,6 +76,7 @@ class ReadOptions:
                     f"{option_name('columns')}: {name!r} is not a column of a battle; choose from {', '.join(CANONICAL)}"
                 )
         object.__setattr__(self, "mapped", mapped)
+        object.__setattr__(self, "renamed", checked_names(self.rename))
         object.__setattr__(self, "meanings", checked_outcomes(self.outcomes))
 
 
@@ -93,6 +104,18 @@ def checked_outcomes(outcomes: Mapping[Any, str] | None) -> dict[str, str]:
     return meanings
 
 
+def checked_names(rename: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
+    """What each model is called; a name alone is called as it is, and so are those that are spelled alike."""
+    listed = [rename] if isinstance(rename, str) else rename or ()
+    pairs = listed.items() if isinstance(listed, Mapping) else [(name, name) for name in listed]
+    for pair in pairs:
+        if not all(isinstance(name, str) and name.strip() for name in pair):
+            raise BadOption(
+                f"{option_name('rename')}: {pair!r} are not two names of models; give old and new name"
+            )
+    return {old.strip(): new.strip() for old, new in pairs}
+
+
 def named_winner(winner: object, model_a: object, model_b: object) -> str | None:
     """The winner as an outcome, if it is the name of one of the two models and of that one only.
 
@@ -107,7 +130,7 @@ def named_winner(winner: object, model_a: object, model_b: object) -> str | None
 def outcome_array(array: pa.Array, meanings: Mapping[str, str]) -> pa.Array:
     """The winner column as text, with the words that have a meaning replaced by it."""
     coded = array if pt.is_dictionary(array.type) else array.dictionary_encode()
-    if not meanings and _is_text(coded.type.value_type):
+    if not meanings and is_text_type(coded.type.value_type):
         return array
     words = [None if value is None else outcome_word(value) for value in coded.dictionary.to_pylist()]
     texts = [None if word is None else meanings.get(word, word) for word in words]
@@ -125,10 +148,6 @@ def winners_by_name(winner: pa.Array, model_a: pa.Array, model_b: pa.Array) -> p
     texts = text_array(coded).to_pylist()
     sides = zip(texts, text_array(model_a).to_pylist(), text_array(model_b).to_pylist(), strict=True)
     return pa.array([named_winner(text, a, b) or text for text, a, b in sides], pa.string())
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind) or pt.is_null(kind))
 
 
 def is_outcome(text: str) -> bool:
@@ -161,6 +180,16 @@ def respelled(records: Records, mapped: Mapping[str, str]) -> Records:
         for word, headers in meant.items()
         if word in _WORDS and word not in records.columns and word not in mapped and len(headers) == 1
     }
+    taken = {*records.columns, *names.values(), *mapped.values()}
+    for header in records.columns:
+        if header not in names and header not in mapped.values() and header.strip() not in taken:
+            names[header] = header.strip()
+            taken.add(header.strip())
+    return with_headers(records, names)
+
+
+def with_headers(records: Records, names: Mapping[str, str]) -> Records:
+    """The records under other headers; the same object if there are none."""
     if not names:
         return records
     if isinstance(records, ParquetRecords | FrameRecords):

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.foundation.quoted_values import quoted
 
 #: Rows converted to Python objects at a time: conversations are large.
 RECORD_BATCH_ROWS = 1024
@@ -66,7 +67,7 @@ def reject_duplicate_columns(where: str, columns: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in columns:
         if name in seen:
-            raise UnreadableFile(f"{where}: duplicate column {name!r}; rename one")
+            raise UnreadableFile(f"{where}: duplicate column {quoted(name)}; rename one")
         seen.add(name)
 
 

@@ -21,7 +21,9 @@ from tiltyard.files.invalid_rows import InvalidRows
 from tiltyard.files.read_options import named_winner, outcome_word
 from tiltyard.files.records import Records
 from tiltyard.files.style_text import style_row
+from tiltyard.files.value_repairs import ValueRepairs
 from tiltyard.foundation.option_names import option_name
+from tiltyard.foundation.quoted_values import quoted
 
 #: Appended if a preference contradicts the winner: JudgeArena's early files look like native ones.
 _OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with "
@@ -41,6 +43,7 @@ class RowReader:
     #: Which battles are read, and headers that the format does not use but that are kept.
     condition: Condition | None = None
     kept: tuple[str, ...] = ()
+    repairs: ValueRepairs = field(default_factory=ValueRepairs, compare=False)
 
     def collecting(self, invalid: InvalidRows, /) -> RowReader:
         """The same reader, which collects invalid rows instead of raising."""
@@ -76,7 +79,7 @@ class RowReader:
     @property
     def later(self) -> tuple[str, ...]:
         """Canonical columns that are not in the first records, but may be in later ones."""
-        if self.format.reads or self.records.kind == "csv":
+        if self.format.reads or self.records.kind in ("csv", "xlsx"):
             return ()
         return tuple(name for name in CANONICAL if name not in self.stored)
 
@@ -154,6 +157,7 @@ class RowReader:
         return False
 
     def _battle(self, where: str, row: Mapping[str, object]) -> Battle:
+        row = self.repairs.row(row)
         key = "winner" if row.get("winner") is not None else "outcome"
         if self.outcomes:
             meaning = self.outcomes.get(outcome_word(row.get(key)))
@@ -247,5 +251,5 @@ def _first_bad(
         try:
             pa.array([value], type=kind)
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
-            return BadBattle(f"{name} is {value!r}; expected {kind}", where=where)
+            return BadBattle(f"{name} is {quoted(value)}; expected {kind}", where=where)
     raise AssertionError(f"every value of {name} fits alone")

@@ -41,15 +41,16 @@ class XlsxRecords(FileRecords):
     @classmethod
     def opened(cls, file: InputFile) -> XlsxRecords:
         header = next(_sheet_rows(file), (1, {}))[1]
-        columns = tuple(str(header.get(k, "")).strip() for k in range(max(header, default=-1) + 1))
-        reject_duplicate_columns(f"{file.name}, row 1", [name for name in columns if name])
+        columns = tuple(str(header.get(k, "")) for k in range(max(header, default=-1) + 1))
+        named = [name.strip() for name in columns if name.strip()]
+        reject_duplicate_columns(f"{file.name}, row 1", named)
         return cls(file, columns)
 
     def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
         rows = _sheet_rows(self.file)
         next(rows, None)
         for number, cells in rows:
-            record = {name: cells[k] for k, name in enumerate(self.columns) if name and k in cells}
+            record = {name: cells[k] for k, name in enumerate(self.columns) if name.strip() and k in cells}
             if record:
                 yield f"{self.name}, row {number}", record
 

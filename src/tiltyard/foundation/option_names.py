@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 
 from tiltyard.errors import BadOption
+
+#: Characters that mean something to a shell, wherever they stand.
+_FOR_SHELLS = re.compile(r"[\s'\"$`\\;&|<>()*?!#]")
 
 
 class _Spelling:
@@ -38,10 +43,15 @@ def option_name(name: str, value: object = None) -> str:
     if value is None or value is True:
         return flag
     if isinstance(value, list):
-        return " ".join(f"{flag} {each}" for each in value)
+        return " ".join(f"{flag} {_pasted(each)}" for each in value)
     if isinstance(value, Mapping):
         value = ",".join(f"{key}={meaning}" for key, meaning in value.items())
-    return f"{flag} {value}"
+    return f"{flag} {_pasted(str(value))}"
+
+
+def _pasted(text: str) -> str:
+    """Text as a shell takes it; what needs no quotes has none."""
+    return shlex.quote(text) if _FOR_SHELLS.search(text) else text
 
 
 def refuse_unknown(function: str, options: Mapping[str, object], known: type) -> None:

@@ -27,12 +27,20 @@ from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Rati
 from tiltyard.core.ratings.adaptive_pairs import pairing_findings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.level_test import LEVELS
+from tiltyard.core.ratings.log_findings import log_findings
 from tiltyard.core.ratings.ranks import Flip, FlipUnit, rank_models, votes_to_flip
 from tiltyard.core.ratings.result import RatingExtras
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_source import open_path, require_column
-from tiltyard.files.battle_tables import Progress, count_groups, count_table, level_column, style_columns
+from tiltyard.files.battle_tables import (
+    Progress,
+    count_groups,
+    count_table,
+    level_column,
+    style_columns,
+    without_duplicates,
+)
 from tiltyard.files.conditions import parse_condition
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.foundation.option_names import option_name
@@ -54,6 +62,8 @@ _CLUSTER_FLIP_BATTLES = 2_000_000
 #: The largest number of orders over which such a comparison takes the mean.
 _SWEEP_ORDER_COUNT = 20
 
+#: Formats that join the categories of a battle by +.
+_JOINS_CATEGORIES = {"lmarena-100k", "lmarena-140k"}
 #: Formats whose programs publish win rates against a baseline, and the rule of each.
 _PUBLISHED: Mapping[str, BaselineRule] = {"arena-hard": "arena-hard", "alpaca-eval": "alpaca-eval"}
 
@@ -65,8 +75,9 @@ class RateSettings:
     method: RatingMethod = field(default_factory=BradleyTerry)
     #: The column, or the columns, whose values are rated separately.
     by: str | tuple[str, ...] | None = None
-    #: A battle counts in every group that its value of ``by`` joins by ``+``.
+    #: A battle counts in every group that its value of ``by`` joins by ``+``; `choose_by_format` may decide it.
     overlapping: bool = False
+    overlapping_by_format: bool = False
     style: tuple[str, ...] = ()
     #: The condition that the battles meet; `chosen_battles` applies it, and a run folder holds only these battles.
     where: str | None = None
@@ -150,7 +161,8 @@ def rate_table(
         if settings.n_bootstraps:
             drawn = replace(method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)
             bootstrap = ratings if drawn == method else drawn(table)
-    board = make_board(ratings, ranks, findings=(*findings, *(() if fit is None else fit.findings)))
+    findings = (*log_findings(table), *findings, *(() if fit is None else fit.findings))
+    board = make_board(ratings, ranks, findings=findings)
     rated = RatedGroup(name, table, ratings, ranks, board, fit, flips, bootstrap)
     return with_checks(rated) if checks else rated
 
@@ -207,7 +219,9 @@ def open_all(files: Sequence[str | Path], options: ReadOptions | None = None) ->
     return [open_path(file, options or ReadOptions()) for file in files]
 
 
-def chosen_battles(sources: Sequence[BattleSource], settings: RateSettings) -> list[BattleSource]:
+def chosen_battles(
+    sources: Sequence[BattleSource], settings: RateSettings, *, drop_duplicates: bool = False
+) -> list[BattleSource]:
     """The sources with the battles and the columns that the settings ask for; unknown columns raise `BadOption`."""
     condition = None if settings.where is None else parse_condition(settings.where)
     for column in () if condition is None else condition.columns:
@@ -219,7 +233,8 @@ def chosen_battles(sources: Sequence[BattleSource], settings: RateSettings) -> l
     for column in chosen:
         if not any(level_column(source, column) for source in sources):
             require_column(sources, column, option_name("cluster", column))
-    return [source.choosing(condition, (*settings.groupings, *chosen)) for source in sources]
+    found = [source.choosing(condition, (*settings.groupings, *chosen)) for source in sources]
+    return without_duplicates(found) if drop_duplicates else found
 
 
 def _refuse_joined_columns(sources: Sequence[BattleSource], name: str) -> None:
@@ -272,8 +287,16 @@ def _moved(groups: list[RatedGroup], settings: RateSettings) -> list[RatedGroup]
     return with_shrunk(groups) if apart and isinstance(settings.method, BradleyTerry) else groups
 
 
-def choose_baseline(settings: RateSettings, sources: Sequence[BattleSource]) -> RateSettings:
-    """Add the rule of the files' format, which has a baseline of its own, unless files of other formats are among them."""
+def choose_by_format(settings: RateSettings, sources: Sequence[BattleSource]) -> RateSettings:
+    """Add what the files' format says: whether categories overlap, and the rule of a baseline of its own.
+
+    Files of other formats must not be among them.
+    """
+    if settings.overlapping_by_format:
+        joined = (
+            "category" in settings.groupings and {source.format for source in sources} <= _JOINS_CATEGORIES
+        )
+        settings = replace(settings, overlapping=joined)
     rules = {_PUBLISHED.get(source.format, "battles") for source in sources}
     rule = rules.pop() if len(rules) == 1 else "battles"
     model = None if settings.baseline is None else settings.baseline.model

@@ -44,6 +44,7 @@ def rate_settings(options: RateOptions) -> RateSettings:
     settings = RateSettings(
         by=by,
         overlapping=overlapping,
+        overlapping_by_format="overlapping" not in options and preset is None,
         style=styles,
         where=where,
         baseline=(None if model is None else BaselineChoice(model)),
@@ -96,8 +97,8 @@ def _refuse_unknown(options: RateOptions) -> None:
     for name in options:
         if name not in RATING_OPTIONS:
             raise BadOption(
-                f"rate has no option {name!r}; it has {', '.join(RATING_OPTIONS)}, columns, outcomes, skip_invalid "
-                "and format"
+                f"rate has no option {name!r}; it has {', '.join(RATING_OPTIONS)}, columns, outcomes, skip_invalid, "
+                "rename, drop_duplicates and format"
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -14,6 +14,7 @@ from tiltyard.core.ratings.comparison import Comparison, compare_models
 from tiltyard.errors import BadOption, CannotRate, MissingExtra
 from tiltyard.files.battle_source import BattleData, open_data
 from tiltyard.files.read_options import ReadOptions
+from tiltyard.foundation.option_names import require_flag
 from tiltyard.report.board_charts import ratings_chart
 from tiltyard.report.board_formats import boards_columns, boards_csv, boards_latex, boards_markdown
 from tiltyard.report.methods_text import RunFacts, methods_text
@@ -21,7 +22,7 @@ from tiltyard.report.notebook_board import board_fragment, groups_fragment
 from tiltyard.report.terminal import rated_text
 from tiltyard.runs.battle_rating import (
     RateSettings,
-    choose_baseline,
+    choose_by_format,
     chosen_battles,
     rate_files,
 )
@@ -45,6 +46,10 @@ class RateDataOptions(RateOptions, total=False):
     outcomes: Mapping[Any, str] | None
     #: Leave out rows that are no battles, and count them.
     skip_invalid: bool
+    #: What models are called instead: ``{"GPT-4": "gpt-4"}``; of names alone each stands for all that are spelled alike.
+    rename: Mapping[str, str] | Sequence[str] | None
+    #: Leave out battles that repeat an earlier one, and count them.
+    drop_duplicates: bool
 
 
 class _Exports:
@@ -143,7 +148,7 @@ class RatedBoard(_Exports):
     settings: RateSettings
     #: The boards of the groups, where ``by`` was given.
     groups: BoardGroups
-    #: What was left out of the input, in sentences.
+    #: What was left out of the input, and what was changed in it, in sentences.
     left_out: tuple[str, ...] = ()
     #: The addresses of the files that were fetched; those of a dataset with its commit.
     fetched: tuple[str, ...] = ()
@@ -258,10 +263,13 @@ def rate(data: BattleData, **options: Unpack[RateDataOptions]) -> RatedBoard:
         options.pop("outcomes", None),
         options.pop("skip_invalid", False),
         options.get("baseline"),
+        options.pop("rename", None),
     )
+    drop_duplicates = options.pop("drop_duplicates", False)
+    require_flag("drop_duplicates", drop_duplicates)
     settings = rate_settings(options)
-    sources = chosen_battles(open_data(data, reading), settings)
-    settings = choose_baseline(settings, sources)
+    sources = chosen_battles(open_data(data, reading), settings, drop_duplicates=drop_duplicates)
+    settings = choose_by_format(settings, sources)
     whole, *groups = rate_files(sources, settings)
     none = BoardGroups({}, settings, whole)
     boards = {group.name or "": RatedBoard(group, settings, none) for group in groups}
@@ -270,6 +278,6 @@ def rate(data: BattleData, **options: Unpack[RateDataOptions]) -> RatedBoard:
         replace(whole, name=None),
         settings,
         BoardGroups(boards, settings, whole),
-        tuple(f"{source.path}: {n} left out: {reason}" for source in sources for reason, n in source.notes),
+        tuple(remark for source in sources for remark in source.remarks),
         fetched,
     )

@@ -58,8 +58,10 @@ class RateOptions(TypedDict, total=False):
             "Rate each group of a column separately; may be repeated.", metavar="COLUMN", repeated=True
         ),
     ]
-    #: Let a battle count in every group that its value joins by ``+``.
-    overlapping: Annotated[bool, RatingOption("With --by: a battle of 'a+b' counts in a and in b.", False)]
+    #: Let a battle count in every group that its value joins by ``+``; LMArena's categories do by default.
+    overlapping: Annotated[
+        bool, RatingOption("With --by: a battle of 'a+b' counts in a and in b; LMArena's do by default.")
+    ]
     #: Style to control for: ``length``, ``markdown``, ``position`` or numeric columns.
     style: Annotated[
         str | Sequence[str] | None,

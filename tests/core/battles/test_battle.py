@@ -111,7 +111,7 @@ def test_a_wrong_value_is_refused_with_its_field(field):
     for value in WRONG[field]:
         said = problem(row(**{field: value}))
         assert field in said
-        assert str(value) in said
+        assert str(value)[:80] in said
 
 
 def test_unknown_fields_are_kept_and_written_back():

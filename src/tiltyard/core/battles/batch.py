@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -19,6 +20,7 @@ Kinds = npt.NDArray[np.uint8]
 
 #: The columns whose distinct values a table records.
 TAGS = ("source", "dimension", "judge_model")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class BattleBatch:
     levels: Levels = field(default_factory=dict)
     #: The prompts as they are named, where some are joined because their texts are nearly the same.
     named_prompt: Keys | None = None
+    #: Microseconds since 1970; 0 where no time is known.
+    time: Keys | None = None
     #: The columns of `TAGS` that the battles have; an empty name means none.
     tags: Mapping[str, NameColumn] = field(default_factory=dict)
 
@@ -111,12 +115,20 @@ def to_batches(
             weight=_floats([row.weight for row in rows], absent=1.0),
             pref=_floats([row.pref for row in rows], absent=np.nan),
             levels={level: hash_texts([getattr(row, level, None) for row in rows]) for level in levels},
+            time=_moments([row.time for row in rows]),
             tags={tag: NameColumn.of(getattr(row, tag) or "" for row in rows) for tag in TAGS},
         )
 
 
 def _keys(column: list[str | None]) -> Keys | None:
     return None if all(value is None for value in column) else hash_texts(column)
+
+
+def _moments(column: list[datetime | None]) -> Keys | None:
+    if all(value is None for value in column):
+        return None
+    since = [0 if value is None else (value - _EPOCH) // timedelta(microseconds=1) for value in column]
+    return np.array(since, dtype=np.int64).view(np.uint64)
 
 
 def _floats(column: list[float | None], absent: float) -> Floats | None:

@@ -19,6 +19,7 @@ from tiltyard.core.battles.outcome import (
     parse_outcome,
 )
 from tiltyard.errors import BadBattle
+from tiltyard.foundation.quoted_values import quoted
 
 #: How far the preference of a tie may be from one half.
 TIE_PREF_TOLERANCE = 0.25
@@ -143,7 +144,7 @@ def _written(value: object) -> object:
 def _winner_text(row: Mapping[str, object]) -> object:
     winner, outcome = row.get("winner"), row.get("outcome")
     if winner is not None and outcome is not None and parse_outcome(winner) is not parse_outcome(outcome):
-        raise BadBattle(f"winner {winner!r} and outcome {outcome!r} disagree")
+        raise BadBattle(f"winner {quoted(winner)} and outcome {quoted(outcome)} disagree")
     return outcome if winner is None else winner
 
 
@@ -151,7 +152,7 @@ def _name(row: Mapping[str, object], key: str) -> str:
     value = row.get(key)
     name = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not name.strip():
-        raise BadBattle(f"{key} is {value!r}; expected the name of a model")
+        raise BadBattle(f"{key} is {quoted(value)}; expected the name of a model")
     return name
 
 
@@ -161,7 +162,7 @@ def _text(row: Mapping[str, object], key: str) -> str | None:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise BadBattle(f"{key} is {value!r}; expected text")
+    raise BadBattle(f"{key} is {quoted(value)}; expected text")
 
 
 def _number(row: Mapping[str, object], key: str, *, low: float, high: float) -> float | None:
@@ -169,7 +170,7 @@ def _number(row: Mapping[str, object], key: str, *, low: float, high: float) -> 
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise BadBattle(f"{key} is {value!r}; expected a number from {low:g} to {high:g}")
+        raise BadBattle(f"{key} is {quoted(value)}; expected a number from {low:g} to {high:g}")
     return float(value)
 
 
@@ -180,7 +181,7 @@ def _flag(value: object) -> bool | None:
     spelled = str(value).strip().lower() if isinstance(value, str | int) else None
     if spelled in _FLAGS:
         return _FLAGS[spelled]
-    raise BadBattle(f"both_bad is {value!r}; expected true or false")
+    raise BadBattle(f"both_bad is {quoted(value)}; expected true or false")
 
 
 _FLAGS: Mapping[str | None, bool | None] = {
@@ -195,7 +196,7 @@ _FLAGS: Mapping[str | None, bool | None] = {
 def _position(value: object) -> int | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
-    raise BadBattle(f"position is {value!r}; expected the battle's place in its log, 0 or more")
+    raise BadBattle(f"position is {quoted(value)}; expected the battle's place in its log, 0 or more")
 
 
 def _time(value: object) -> datetime | None:
@@ -215,4 +216,4 @@ def _time(value: object) -> datetime | None:
             return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         pass
-    raise BadBattle(f"time is {value!r}; expected ISO 8601 or seconds since 1970")
+    raise BadBattle(f"time is {quoted(value)}; expected ISO 8601 or seconds since 1970")

@@ -6,6 +6,7 @@ import enum
 import re
 
 from tiltyard.errors import BadBattle
+from tiltyard.foundation.quoted_values import quoted
 
 
 class Outcome(enum.StrEnum):
@@ -109,7 +110,7 @@ def parse_outcome(text: object) -> Outcome:
         found = _SPELLINGS.get(re.sub(r"[\W_]", "", text.lower()))
         if found is not None:
             return found
-    raise BadBattle(f"winner is {text!r}; expected model_a, model_b, tie or both_bad")
+    raise BadBattle(f"winner is {quoted(text)}; expected model_a, model_b, tie or both_bad")
 
 
 def parse_label(text: object) -> Label | None:
@@ -120,7 +121,7 @@ def parse_label(text: object) -> Label | None:
         return Label(str(text))
     except ValueError:
         expected = ", ".join(Label)
-        raise BadBattle(f"label is {text!r}; expected one of {expected}") from None
+        raise BadBattle(f"label is {quoted(text)}; expected one of {expected}") from None
 
 
 def kind_of(outcome: Outcome, label: Label | None = None, *, both_bad: bool = False) -> Kind:

@@ -1,4 +1,4 @@
-"""The table: battles as integer codes in log order, the counts derived from them, and which battles are there twice."""
+"""The table: battles as integer codes in log order, the counts derived from them, and how many are there twice."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches
 from tiltyard.core.battles.battle import Battle
-from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, Levels, hash_texts, mix_bits
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, Levels
 from tiltyard.core.battles.counts import Counts, CountsBuilder
+from tiltyard.core.battles.repeats import RepeatFinder
 from tiltyard.errors import CannotRate
 from tiltyard.foundation.arrays import Floats
 from tiltyard.foundation.compiled_kernels import choose_kernel
@@ -72,8 +73,9 @@ class Table:
     keyed: frozenset[str] = frozenset()
     #: Distinct sources, dimensions and judges of the battles.
     tags: Tags = field(default_factory=dict)
-    #: How many battles repeat another: same prompt, voter or judge, models in their places, and result.
+    #: How many battles repeat an earlier one by prompt and voter or judge, or by time; and how many in blocks of rows.
     repeats: int = 0
+    block_repeats: int = 0
     #: How many prompts are joined to another, because their texts are nearly the same.
     joined_prompts: int = 0
     _log: tuple[CodedBattles, ...] | None = field(default=None, repr=False)
@@ -183,8 +185,8 @@ class Table:
         kept = tuple(logs) if self.has_log and other.has_log else None
         keyed = self.keyed | other.keyed if kept is not None else frozenset()
         tags = _united(self.tags, other.tags)
-        repeats = self.repeats + other.repeats
-        return Table(models, counts.counts(), self.covariates, keyed, tags, repeats, _log=kept)
+        repeats = (self.repeats + other.repeats, self.block_repeats + other.block_repeats)
+        return Table(models, counts.counts(), self.covariates, keyed, tags, *repeats, _log=kept)
 
 
 class TableBuilder:
@@ -197,7 +199,7 @@ class TableBuilder:
         self._covariates = tuple(covariates)
         self._keyed: frozenset[str] = frozenset()
         self._tags: Tags = {}
-        self._battle_keys: list[Keys] = []
+        self._repeats = RepeatFinder()
         self._joined: list[Keys] = []
 
     def add(self, batch: BattleBatch) -> None:
@@ -213,8 +215,7 @@ class TableBuilder:
             self._joined.append(np.unique(batch.named_prompt[batch.named_prompt != batch.prompt]))
         if self._log is not None:
             self._log.append(run)
-            if (keys := battle_keys(batch)) is not None:
-                self._battle_keys.append(keys)
+            self._repeats.add(batch)
 
     def table(self, reread: Callable[[], Iterable[BattleBatch]] | None = None) -> Table:
         """The table of everything added; ``reread`` yields the same batches again."""
@@ -223,10 +224,10 @@ class TableBuilder:
         codes = np.array([place[name] for name in self._index], dtype=_code_type(len(order)))
         log = None if self._log is None else tuple(_recode(run, codes) for run in self._log)
         counts = self._counts.counts().relabel(codes)
-        repeats = count_repeats(self._battle_keys)
+        repeats = self._repeats.counts()
         joined = len(np.unique(np.concatenate(self._joined))) if self._joined else 0
         return Table(
-            tuple(order), counts, self._covariates, self._keyed, self._tags, repeats, joined, log, reread
+            tuple(order), counts, self._covariates, self._keyed, self._tags, *repeats, joined, log, reread
         )
 
 
@@ -302,42 +303,3 @@ def _concatenated(runs: list[CodedBattles]) -> CodedBattles:
                 ]
             )
     return CodedBattles(**columns)
-
-
-def battle_keys(batch: BattleBatch) -> Keys | None:
-    """A key of each battle that names its prompt, and its voter or judge; equal keys are the same battle again.
-
-    Without a voter or judge two equal rows may well be two people who agree.
-    """
-    judge = batch.tags.get("judge_model")
-    if batch.prompt is None or (batch.voter is None and judge is None):
-        return None
-    known = np.zeros(len(batch), dtype=bool)
-    key = batch.prompt if batch.named_prompt is None else batch.named_prompt
-    for names in (batch.model_a, batch.model_b, batch.tags.get("dimension")):
-        if names is not None:
-            key = mix_bits(key) ^ _name_keys(names)
-    if batch.voter is not None:
-        known |= batch.voter != MISSING_KEY
-        key = mix_bits(key) ^ batch.voter
-    if judge is not None:
-        known |= np.array([name != "" for name in judge.values], dtype=bool)[judge.codes]
-        key = mix_bits(key) ^ _name_keys(judge)
-    key = mix_bits(key) ^ batch.kind.astype(np.uint64)
-    if batch.pref is not None:
-        key = mix_bits(key) ^ batch.pref.view(np.uint64)
-    known &= batch.prompt != MISSING_KEY
-    keys: Keys = mix_bits(key)[known]
-    return keys
-
-
-def count_repeats(keys: Sequence[Keys]) -> int:
-    """How many battles repeat an earlier one."""
-    if not keys:
-        return 0
-    ordered = np.sort(np.concatenate(keys))
-    return int(np.count_nonzero(ordered[1:] == ordered[:-1]))
-
-
-def _name_keys(names: NameColumn) -> Keys:
-    return hash_texts(names.values)[names.codes]

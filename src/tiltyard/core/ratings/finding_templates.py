@@ -88,10 +88,51 @@ _BATTLES: Mapping[str, Template] = {
     ),
     "repeated-battles": Template(
         _(
-            "{repeats:,} of {battles:,} battles repeat another: the same prompt, voter or judge, "
-            "models in the same places, and result."
+            "{repeats:,} of {battles:,} battles repeat another: the same time, or the same prompt and voter or judge, "
+            "with the same models in the same places, and result."
         ),
-        _("If battles were logged or joined twice, remove the copies: they make intervals too narrow."),
+        _("If battles were logged or joined twice, leave out the copies with --drop-duplicates."),
+    ),
+    "repeated-block": Template(
+        _(
+            "{repeats:,} of {battles:,} battles are in blocks that repeat earlier rows one by one, in their order: "
+            "intervals are too narrow."
+        ),
+        _("If files were joined twice, leave out the copies with --drop-duplicates."),
+    ),
+    "names-alike": Template(
+        _(
+            "Names that are the same but for spaces, case, hyphens or Unicode form are rated as different models, with "
+            "their battles: {names}."
+        ),
+        _("If they are the same models, join them with {option}."),
+        {"": _("{other} ({battles:,}) beside {model}")},
+    ),
+    "outer-spaces": Template(
+        _("Outer spaces, which would make other names, are removed from values of {columns}: {rows:,}."),
+        _("Remove them from the file if others read it."),
+    ),
+    "padded-headers": Template(
+        _("Outer spaces are removed from headers: {headers}."),
+        _("Remove them from the file if others read it."),
+    ),
+    "empty-winners": Template(
+        _("Rows that name no winner: {rows:,}."),
+        _("Leave them out with --skip-invalid; if they mean ties, say so with --outcomes =tie."),
+    ),
+    "winner-spellings": Template(
+        _("Winners that are models of their rows in another spelling: {rows:,}, of {names}."),
+        _("Let names count in any spelling with {option}."),
+    ),
+    "invalid-rows": Template(
+        _("Rows that are no battles: {rows:,}; {reasons}."),
+        _("Say what words of winners mean with --outcomes, or leave these rows out with --skip-invalid."),
+    ),
+    "one-sided-voters": Template(
+        _(
+            "Voters who always chose the same side, beyond chance: {voters:,}, with {battles:,} decided battles."
+        ),
+        _("Let tiltyard check name them, and leave them out with --where."),
     ),
     "same-prompts": Template(
         _(

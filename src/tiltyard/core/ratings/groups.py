@@ -129,6 +129,10 @@ def data_findings(table: Table, record: BattleRecord, played: npt.NDArray[np.boo
         findings.append(Finding("self-battles", {"battles": itself}))
     if table.repeats >= _REPEATED_SHARE * table.n_battles > 0:
         findings.append(Finding("repeated-battles", {"repeats": table.repeats, "battles": table.n_battles}))
+    if table.block_repeats >= _REPEATED_SHARE * table.n_battles > 0:
+        findings.append(
+            Finding("repeated-block", {"repeats": table.block_repeats, "battles": table.n_battles})
+        )
     if table.joined_prompts:
         findings.append(Finding("same-prompts", {"prompts": table.joined_prompts}))
     if not played.all():

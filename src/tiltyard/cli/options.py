@@ -31,7 +31,7 @@ def rating_option(name: str) -> OptionInfo:
     low, high = (bound if math.isfinite(bound) else None for bound in said.bounds)
     flag = f"--{name.replace('_', '-')}"
     if RATING_OPTIONS[name].kind is bool and said.default is None:
-        flag += f"/--no-{name}"
+        flag += f"/--no-{flag.removeprefix('--')}"
     info: OptionInfo = typer.Option(flag, help=said.help, metavar=said.metavar, min=low, max=high)
     return info
 

@@ -21,6 +21,7 @@ from tiltyard.files.battle_writer import json_line
 from tiltyard.files.parquet_tables import read_columns
 from tiltyard.files.read_limits import bounded_lines
 from tiltyard.foundation.local_files import open_regular, read_regular
+from tiltyard.foundation.quoted_values import quoted
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line, parse_document
 
 #: The tolerance in rating points of a recomputed number: processors, numbers of threads and
@@ -138,17 +139,12 @@ def _difference(written: Any, computed: Any, *, exact: bool, at: str = "") -> st
         return (
             None
             if _equal(written, computed, exact=exact)
-            else f"{at}: {_brief(written)}, not {_brief(computed)}"
+            else f"{at}: {quoted(written)}, not {quoted(computed)}"
         )
     return next(
         (found for place, w, c in parts if (found := _difference(w, c, exact=exact, at=place)) is not None),
         None,
     )
-
-
-def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def _equal(written: Any, computed: Any, *, exact: bool) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm, VerdictStep, read_reply
 from tiltyard.errors import BadOption, ProviderFault
+from tiltyard.foundation.quoted_values import quoted
 from tiltyard.judges.providers.provider import Body, Capabilities, Provider, Usage
 from tiltyard.settings.model_endpoints import PYTHON
 
@@ -77,7 +78,7 @@ class PythonJudge(Provider):
             stated = {**stated, "verdict": VerdictStep.EVEN.value}
         found = read_reply(Reply(None, stated), VerdictForm.TOOL)
         if found.verdict is None:
-            raise self._failed(f"returned {said!r:.80}, expected A, B or {_TIE}: {found.problem}")
+            raise self._failed(f"returned {quoted(said)}, expected A, B or {_TIE}: {found.problem}")
         verdict = found.verdict
         return {"verdict": verdict.step.value, "both_bad": verdict.both_bad, "reasoning": verdict.reasoning}
 

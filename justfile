@@ -4,9 +4,11 @@
 export PYTHONDONTWRITEBYTECODE := ""
 
 board_battles := "3000"
-rating_tests := "tests/core tests/files tests/runs tests/report tests/simulation tests/lab tests/foundation tests/judges tests/tournaments tests/settings tests/jobs"
+rating_tests := "tests/core tests/files tests/runs tests/report tests/simulation tests/lab tests/foundation tests/settings"
+tournament_tests := "tests/tournaments tests/judges tests/jobs"
 arena_tests := "tests/arena tests/postgres tests/faults tests/fuzz"
 web_tests := "tests/web tests/isolation tests/client tests/wire"
+page_tests := "tests/pages"
 
 # List the commands.
 default:
@@ -14,7 +16,7 @@ default:
 
 # Everything that must pass before a commit, in about a quarter of an hour; ends with a table of where the time went.
 check:
-    python tools/lanes.py --first bundle test-ratings test-arenas test-web test-others "lint layers types docs wheel"
+    python tools/lanes.py --first bundle --at-once 4 test-arenas test-web test-tournaments test-pages test-others test-ratings "lint layers types docs wheel"
 
 # The tests nearest to the change, for a minute at most; lists what it left out.
 quick *args:
@@ -71,9 +73,12 @@ layers:
 test *args:
     pytest -n 3 --dist worksteal --ignore tests/project/test_wheel.py {{args}}
 
-# The same in four parts, which `check` runs side by side: each collects its own tests only.
+# The same in parts, which `check` runs side by side, the longest first: each collects its own tests only.
 test-ratings:
     pytest -n 0 {{rating_tests}}
+
+test-tournaments:
+    pytest -n 0 {{tournament_tests}}
 
 test-arenas:
     pytest -n 0 {{arena_tests}}
@@ -81,8 +86,11 @@ test-arenas:
 test-web:
     pytest -n 0 {{web_tests}}
 
+test-pages:
+    pytest -n 0 {{page_tests}}
+
 test-others:
-    pytest -n 0 tests {{replace(rating_tests + " " + arena_tests + " " + web_tests, "tests/", "--ignore=tests/")}} --ignore=tests/project/test_wheel.py
+    pytest -n 0 tests {{replace(rating_tests + " " + tournament_tests + " " + arena_tests + " " + web_tests + " " + page_tests, "tests/", "--ignore=tests/")}} --ignore=tests/project/test_wheel.py
 
 # The pure core: its own tests cover every branch.
 branches:

@@ -1,9 +1,9 @@
 """Run recipes of the justfile in parallel lanes, and report the time of each.
 
-    python tools/lanes.py --first bundle "pure rest" "lint layers types docs wheel"
+    python tools/lanes.py --first bundle --at-once 4 "pure rest" "lint layers types docs wheel"
 
-Recipes of one lane run in sequence, lanes run in parallel. Each recipe's output goes to a
-file; the output of those that failed is printed at the end. Every recipe runs, whatever fails before it.
+Recipes of one lane run in sequence, lanes run in parallel: all, or so many at once, in the order in which they
+are given. Each recipe's output goes to a file; the output of those that failed is printed at the end. Every recipe runs, whatever fails before it.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Runner:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def run(self, lanes: Sequence[Sequence[str]]) -> list[Finished]:
-        """Run all lanes in parallel; return the finished recipes, in the order of the lanes."""
-        with ThreadPoolExecutor(max(1, len(lanes))) as threads:
+    def run(self, lanes: Sequence[Sequence[str]], at_once: int | None = None) -> list[Finished]:
+        """Run lanes in parallel, all or so many at once; return the finished recipes, in the order of the lanes."""
+        with ThreadPoolExecutor(at_once or max(1, len(lanes))) as threads:
             try:
                 lanes_running = [threads.submit(self._lane, lane) for lane in lanes]
                 return [finished for lane in lanes_running for finished in lane.result()]
@@ -165,6 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("lanes", nargs="+", help="recipes of one lane, separated by spaces")
     parser.add_argument("--first", default="", help="recipes that run before the lanes")
+    parser.add_argument(
+        "--at-once", type=int, help="how many lanes run at once, the first ones first; by default all"
+    )
     parser.add_argument("--page", type=Path, help="write the table to this page of the documentation")
     parser.add_argument("--title", default="The release run, measured", help="the title of that page")
     asked = parser.parse_args(arguments)
@@ -172,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     try:
         finished = runner.run([asked.first.split()])
-        finished += runner.run([lane.split() for lane in asked.lanes])
+        finished += runner.run([lane.split() for lane in asked.lanes], asked.at_once)
     except KeyboardInterrupt:
         print("Interrupted.")
         return 130

@@ -33,6 +33,14 @@ def test_lanes_run_side_by_side_and_recipes_of_a_lane_in_turn(runner, tmp_path):
     assert all(each.passed for each in finished)
 
 
+def test_so_many_lanes_run_at_once(runner, tmp_path):
+    """Each recipe fails if another one runs beside it."""
+    for name in ("first", "second", "third"):
+        (tmp_path / name).write_text(f"mkdir {tmp_path}/busy && sleep 0.2 && rmdir {tmp_path}/busy")
+    finished = runner.run([["first"], ["second"], ["third"]], at_once=1)
+    assert [(each.recipe, each.code) for each in finished] == [("first", 0), ("second", 0), ("third", 0)]
+
+
 def test_a_failure_stops_nothing_and_is_told(runner, tmp_path):
     from lanes import summary
 

@@ -14,12 +14,14 @@ from tiltyard.core.board.settled_order import (
     THESE,
     claims_nothing,
     claims_of,
+    place_of,
     settled_orders,
     withdrawn_orders,
 )
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
+from tiltyard.core.ratings.ranks import close_order
 from tiltyard.errors import BadOption
 
 
@@ -66,9 +68,11 @@ ALL = [(i, j) for i in range(4) for j in range(i + 1, 4)]
         (1, [], ["fewer than two"]),
         (4, [], ["No order"]),
         (4, ALL, ["all 4 models"]),
-        (4, [(0, 1), (0, 2), (0, 3)], ["First place is", "3 of all 6", "1 of 3"]),
+        (4, [(0, 1), (0, 2), (0, 3)], ["m0 is first.", "3 of all 6", "1 of 3"]),
         (4, [(0, 3), (1, 3), (2, 3)], ["m0, m1, m2.", "3 of all 6", "1 of 3"]),
-        (6, [(0, 4)], ["5 models", "m0, m1, m2 and 2 more", "1 of all 15", "0 of 5"]),
+        (6, [(0, 4), (1, 5), (2, 4), (3, 5)], ["4 models", "m0, m1, m2 and 1 more", "4 of all 15", "0 of 5"]),
+        (6, [(0, 4)], ["m0 is first", "; 4 cannot.", "1 of all 15", "0 of 5"]),
+        (6, [(0, 4), (1, 4)], ["m0, m1; 3 cannot", "2 of all 15", "0 of 5"]),
         (4, [(1, 0), (0, 2), (1, 2), (1, 3), (0, 3)], ["5 of 6", "1 of them"]),
     ],
 )
@@ -77,11 +81,26 @@ def test_one_sentence_says_what_is_settled(m, pairs, words):
     assert all(word in said for word in words), said
 
 
-def test_a_newcomer_in_the_last_row_that_may_be_first_is_named():
-    """Nothing is settled of the last row: readers who count from the top would count the wrong two."""
+def test_a_newcomer_about_whom_nothing_is_settled_shares_no_first_place():
+    """It may be first, or last: readers are told that it cannot be placed."""
     claims = claimed(4, (0, 1), (0, 2), (1, 2))
     assert claims.rank_low == (1, 2, 3, 1)
-    assert claims.sentence.values["sharing"] == ("m0", "m3")
+    said = claims.sentence.values
+    assert (said["case"], said["sharing"], said["unplaced"]) == ("first-of-placed", ("m0",), 1)
+
+
+def test_sentence_and_ranks_count_the_same_models():
+    rng = np.random.default_rng(39)
+    for _ in range(2000):
+        m = int(rng.integers(2, 9))
+        above = close_order(np.triu(rng.random((m, m)) < rng.uniform(0.0, 0.6), 1))
+        claims = claims_of(np.arange(m), {LIKE_THESE: above}, 1000, [f"m{k}" for k in range(m)])
+        ranges = list(zip(claims.rank_low, claims.rank_high, strict=True))
+        places = [place_of(low, high, m) for low, high in ranges]
+        said = claims.sentence.values
+        assert said["first"] + said["unplaced"] == claims.rank_low.count(1)
+        assert said["unplaced"] == places.count("unplaced") == np.sum(~above.any(axis=0) & ~above.any(axis=1))
+        assert (said["first"] == 1 and not said["unplaced"]) == ((1, 1) in ranges)
 
 
 @pytest.mark.parametrize(("m", "pairs", "nothing"), [(1, [], True), (3, [], True), (3, [(0, 2)], False)])

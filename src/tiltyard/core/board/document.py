@@ -149,6 +149,14 @@ class BoardDocument(ArenaBoard):
         """The place of every model that has one, by name."""
         return {row.model: row.rank for row in self.rows if row.rank is not None}
 
+    def settles(self, one: str, other: str) -> bool:
+        """Whether the ranges of ranks of two models do not overlap; where the board claims none, its places count."""
+        ranges = {row.model: (row.rank_low, row.rank_high) for row in self.rows}
+        (low, high), (other_low, other_high) = ranges[one], ranges[other]
+        if low is None or high is None or other_low is None or other_high is None:
+            return True
+        return high < other_low or other_high < low
+
     def without_retired(self) -> BoardDocument:
         """The same without the rows of retired models."""
         return replace(self, rows=tuple(row for row in self.rows if row.enabled))

@@ -27,6 +27,8 @@ from tiltyard.foundation.arrays import Bools, Floats, Ints
 Scope = Literal["these prompts", "prompts like these"]
 THESE: Scope = "these prompts"
 LIKE_THESE: Scope = "prompts like these"
+#: Whether the place of a model is settled; of one that is not placed, nothing is.
+PlaceWord = Literal["settled", "shared", "unplaced"]
 #: For each scope, whether the model of the row is settled above that of the column.
 Settled = Mapping[Scope, Bools]
 #: So many of the models that share first place are named.
@@ -103,9 +105,44 @@ def claims_of(ranked: Ints, settled: Settled, votes: int, names: Sequence[str]) 
         tier=tuple(tier_numbers(above).tolist()),
         above_next=(*marks, ())[:n],
         sentence=_sentence(
-            above, sum(LIKE_THESE in mark for mark in marks), votes, [names[k] for k in ranked]
+            above,
+            FirstPlaces.of(list(zip(low.tolist(), high.tolist(), strict=True))),
+            sum(LIKE_THESE in mark for mark in marks),
+            votes,
+            [names[k] for k in ranked],
         ),
     )
+
+
+def place_of(low: int, high: int, ranked: int) -> PlaceWord:
+    """Whether the place of a model is settled, from its lowest and highest rank among so many models."""
+    if low == high:
+        return "settled"
+    return "unplaced" if (low, high) == (1, ranked) else "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPlaces:
+    """Who may be first, by the ranks that are claimed: the one definition of every sentence about first place.
+
+    Rows are counted from 0, in the order of the board.
+    """
+
+    #: Models that are first, or share first place: no other is settled above them, and they are settled above one.
+    leaders: tuple[int, ...]
+    #: Models about which nothing is settled: any rank is possible, the first and the last too.
+    unplaced: tuple[int, ...]
+
+    @classmethod
+    def of(cls, ranges: Sequence[tuple[int, int]]) -> FirstPlaces:
+        """From the lowest and the highest rank of each ranked model."""
+        first = [
+            (row, place_of(low, high, len(ranges))) for row, (low, high) in enumerate(ranges) if low == 1
+        ]
+        return cls(
+            tuple(row for row, place in first if place != "unplaced"),
+            tuple(row for row, place in first if place == "unplaced"),
+        )
 
 
 def claims_nothing(sentence: Finding | None) -> bool:
@@ -113,13 +150,15 @@ def claims_nothing(sentence: Finding | None) -> bool:
     return sentence is not None and sentence.values["case"] in ("nothing", "too-few")
 
 
-def _sentence(above: Bools, neighbours_settled: int, votes: int, names: Sequence[str]) -> Finding:
-    """The sentence of these models, in the order of the board: the rows whose range begins at 1 are those it names."""
-    n, sharing = len(names), [names[k] for k in np.flatnonzero(~above.any(axis=0)).tolist()]
-    first = len(sharing)
+def _sentence(
+    above: Bools, places: FirstPlaces, neighbours_settled: int, votes: int, names: Sequence[str]
+) -> Finding:
+    """The sentence of these models, in the order of the board."""
+    n, sharing = len(names), [names[row] for row in places.leaders]
     values: dict[str, object] = {
         "models": n,
-        "first": first,
+        "first": len(sharing),
+        "unplaced": len(places.unplaced),
         "neighbours": max(n - 1, 0),
         "neighbours_settled": neighbours_settled,
         "pairs": n * (n - 1) // 2,
@@ -135,10 +174,10 @@ def _sentence(above: Bools, neighbours_settled: int, votes: int, names: Sequence
         case = "nothing"
     elif neighbours_settled == n - 1:
         case = "everything"
-    elif first == 1:
-        case = "first"
     else:
-        case = "shared-first"
+        case = "first" if len(sharing) == 1 else "shared-first"
+        if places.unplaced:
+            case = f"{case}-of-placed"
         values |= first_of("sharing", sharing, _NAMED_MODEL_COUNT)
     return Finding("order-settled", {"case": case, **values})
 

@@ -25,6 +25,8 @@ _OWN_FAMILY = _(
 )
 _SHOW_GOLD = _("Add the line # uses: gold to the rubric, or the placeholder gold_answer in braces.")
 _UNREADABLE = _("{who} gave no readable verdict in {share:.0 %} of {questions} questions.")
+_SHARED_RANGES = _("Ranges of ranks that are shared are not settled yet.")
+
 _LANES = _(
     "Look for models that share few prompts with the others, or for matchups that were not chosen by the lanes."
 )
@@ -429,10 +431,15 @@ _ARENA: Mapping[str, Template] = {
     ),
     "order-settled/first": Template(
         _(
-            "First place is settled; {pairs_settled} of all {pairs} pairs are, and {neighbours_settled} of "
-            "{neighbours} neighbouring ones."
+            "{sharing} is first. Settled: {pairs_settled} of all {pairs} pairs, and {neighbours_settled} of {neighbours} neighbouring ones."
         ),
-        _("Ranges of ranks that are shared are not settled yet."),
+        _SHARED_RANGES,
+    ),
+    "order-settled/first-of-placed": Template(
+        _(
+            "{sharing} is first of those that can be placed; {unplaced} cannot. Settled: {pairs_settled} of all {pairs} pairs, and {neighbours_settled} of {neighbours} neighbouring ones."
+        ),
+        _SHARED_RANGES,
     ),
     "order-settled/nothing": Template(
         _("No order is settled yet."),
@@ -440,10 +447,15 @@ _ARENA: Mapping[str, Template] = {
     ),
     "order-settled/shared-first": Template(
         _(
-            "{first} models may be first: {sharing}. Settled: {pairs_settled} of all {pairs} pairs, and "
-            "{neighbours_settled} of {neighbours} neighbouring ones."
+            "{first} models share first place: {sharing}. Settled: {pairs_settled} of all {pairs} pairs, and {neighbours_settled} of {neighbours} neighbouring ones."
         ),
-        _("Ranges of ranks that are shared are not settled yet."),
+        _SHARED_RANGES,
+    ),
+    "order-settled/shared-first-of-placed": Template(
+        _(
+            "{first} models share first place: {sharing}; {unplaced} cannot be placed. Settled: {pairs_settled} of all {pairs} pairs, and {neighbours_settled} of {neighbours} neighbouring ones."
+        ),
+        _SHARED_RANGES,
     ),
     "order-settled/too-few": Template(
         _("There are fewer than two ranked models, so there is no order to settle."),

@@ -11,7 +11,14 @@ from typing import Any, Literal
 from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
 from tiltyard.core.board.cross_check import CrossCheckRow
 from tiltyard.core.board.document import BoardDocument, FilteredBoard
-from tiltyard.core.board.settled_order import LIKE_THESE, Scope, claims_nothing
+from tiltyard.core.board.settled_order import (
+    LIKE_THESE,
+    FirstPlaces,
+    PlaceWord,
+    Scope,
+    claims_nothing,
+    place_of,
+)
 from tiltyard.core.ratings import Finding
 from tiltyard.web.pages.board_query import BoardQuery
 
@@ -101,8 +108,6 @@ def interval_scale(drawn: Sequence[DrawnInterval]) -> IntervalScale | None:
 #: models to compare. ``nobody``: no order is settled, or most models cannot be placed. ``first``: one model is first.
 #: ``shared``: several may be.
 HeadlineCase = Literal["no-votes", "unclaimed", "too-few", "nobody", "first", "shared"]
-#: Whether the place of a model is settled.
-PlaceWord = Literal["settled", "shared", "unplaced"]
 
 #: So many of the models that share first place are named.
 _NAMED_MODEL_COUNT = 3
@@ -147,13 +152,12 @@ def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
         return Headline("too-few")
     if claims_nothing(board.settled):
         return Headline("nobody")
-    unplaced = tuple(
-        UnplacedModel(row.model, row.votes) for row in ranked if claimed_place(row, len(ranked)) == "unplaced"
-    )
+    places = FirstPlaces.of([(row.rank_low or 0, row.rank_high or 0) for row in ranked])
+    unplaced = tuple(UnplacedModel(ranked[k].model, ranked[k].votes) for k in places.unplaced)
     if 2 * len(unplaced) > len(ranked):
         # To be first of a few is no first place.
         return Headline("nobody", unplaced=unplaced)
-    leaders = [row.model for row in ranked if row.rank_low == 1 and row.rank_high != len(ranked)]
+    leaders = [ranked[k].model for k in places.leaders]
     return Headline(
         "first" if len(leaders) == 1 else "shared",
         leaders=tuple(leaders[:_NAMED_MODEL_COUNT]),
@@ -162,15 +166,6 @@ def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
         unplaced=unplaced,
         error=board.method.policy.settled_alpha,
     )
-
-
-def claimed_place(row: ArenaRow, ranked: int) -> PlaceWord | None:
-    """Whether the place of a row is settled, among so many ranked ones; ``None`` if no rank is claimed for it."""
-    if row.rank_low is None:
-        return None
-    if row.rank_low == row.rank_high:
-        return "settled"
-    return "unplaced" if (row.rank_low, row.rank_high) == (1, ranked) else "shared"
 
 
 #: The order of the board, which is also what the rating column shows.
@@ -274,6 +269,11 @@ class BoardView:
     def unordered(self) -> bool:
         """Whether no order at all may be claimed, whatever badges say."""
         return claims_nothing(self.claim)
+
+    @property
+    def draws_bars(self) -> bool:
+        """Whether rows have bars: only where the table shows the rating that these are of."""
+        return self.kind == "bradley-terry" and self.scale is not None
 
     @property
     def tiers(self) -> int:
@@ -425,7 +425,9 @@ def _published(row: ArenaRow, order: Kind, cross: CrossCheckRow | None, ranked: 
         retired=not row.enabled,
         # Who is settled for prompts like these is settled for these as well.
         above_next=LIKE_THESE if LIKE_THESE in row.settled else next(iter(row.settled), None),
-        place=claimed_place(row, ranked),
+        place=None
+        if row.rank_low is None or row.rank_high is None
+        else place_of(row.rank_low, row.rank_high, ranked),
         kind=order,
         score=row.score(order),
         rating=row.rating,

@@ -84,6 +84,7 @@ def test_sorting_in_place_asks_the_server_nothing_and_files_keep_step(visit):
     before = len(opened.requests)
     opened.page.get_by_role("link", name="Coverage", exact=True).press("Enter")
     expect(opened.page).to_have_url(re.compile(r"\?sort=coverage$"))
+    opened.page.get_by_text("Filters", exact=True).click()
     opened.page.get_by_label("Search models").fill("r")
     expect(opened.page).to_have_url(re.compile(r"\?sort=coverage&q=r$"))
     assert [url for url in opened.requests[before:] if "/favicon" not in url] == []
@@ -102,6 +103,7 @@ def test_sorting_in_place_asks_the_server_nothing_and_files_keep_step(visit):
 def test_a_search_in_place_that_finds_nothing_says_so(visit):
     opened = visit("/arenas/arena")
     settle(opened, js=True)
+    opened.page.get_by_text("Filters", exact=True).click()
     search, told = opened.page.get_by_label("Search models"), opened.page.locator("[data-count]")
     search.fill("wren-3b")
     expect(told).to_have_text("Models shown: 1")
@@ -119,6 +121,7 @@ def test_a_search_leaves_what_it_names(visit, site, size, js):
     opened = visit("/arenas/arena", js=js, size=size)
     page = opened.page
     settle(opened, js=js)
+    page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Search models").fill("ER")
     if not js:
         follow(page.get_by_role("button", name="Show", exact=True))
@@ -136,6 +139,7 @@ def test_filters_are_chosen_in_a_form(visit, js):
     opened = visit("/arenas/arena", js=js)
     page = opened.page
     follow(page.get_by_role("navigation", name="Categories").get_by_role("link", name="maths"))
+    page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Retired models").select_option("hide")
     follow(page.get_by_role("button", name="Show", exact=True))
     expect(page.get_by_role("heading", name="A filtered board")).to_be_visible()
@@ -143,6 +147,7 @@ def test_filters_are_chosen_in_a_form(visit, js):
     assert NAMES[-1] not in names(page)
     follow(page.get_by_role("link", name="Clear"))
     expect(page.get_by_role("heading", name="Calibrating")).to_be_visible()
+    page.get_by_text("Filters", exact=True).click()
     page.get_by_label("Votes by").select_option("both")
     follow(page.get_by_role("button", name="Show", exact=True))
     expect(page.get_by_role("columnheader", name="Difference")).to_be_visible()

@@ -123,9 +123,7 @@ def test_the_board_says_so_first_and_nothing_else_claims_an_order(visit, size):
     assert not CLAIMS.search(page.locator("main").inner_text().replace(HEADLINE, ""))
     expect(page.locator("#status-title")).to_have_text(f"Officially stable {NOTE}")
     for cell in page.locator("#board tbody th").all():
-        expect(cell.locator(".badge")).to_have_text(re.compile(r"^Stable · \d+ votes$"))
-        expect(cell.locator(".badge + .seen-note")).to_have_text(NOTE)
-        expect(cell.locator(".seen-note")).to_be_visible()
+        expect(cell.locator(".badge")).to_have_count(0)
     opened.check()
 
 
@@ -157,7 +155,7 @@ def test_other_pages_say_the_same(visit, path):
     assert not CLAIMS.search(text.replace(HEADLINE, ""))
     assert not re.search(r"\b[Rr]ank\s+\d+\b(?!–)", text)
     for found in re.finditer(r"\b(?:Officially )?stable\b", text, re.IGNORECASE):
-        assert re.match(rf"(?: · \d+ votes)?:?\s+{NOTE}", text[found.end() :]), text[found.start() :][:80]
+        assert re.match(rf":?\s+{NOTE}", text[found.end() :]), text[found.start() :][:80]
 
 
 def test_the_home_page_lists_no_models_as_best(visit):

@@ -136,18 +136,16 @@ def test_the_numbers_are_those_of_the_log(visit, site, size):
 
 def test_the_summary_is_the_boards_row(visit, site):
     page = visit(path_of(), js=False).page
-    row = next(
-        row
-        for row in site.client().get("/api/v1/arenas/arena/board").json()["rows"]
-        if row["model"] == "plain"
-    )
+    board = site.client().get("/api/v1/arenas/arena/board").json()
+    row = next(row for row in board["rows"] if row["model"] == "plain")
+    cross = next(row for row in board["cross_check"]["rows"] if row["model"] == "plain")
     text = page.locator(".figures-row").first.inner_text()
     for shown in (
         f"{row['rank_low']}–{row['rank_high']}"
         if row["rank_low"] < row["rank_high"]
         else str(row["rank_low"]),
-        f"{row['conservative']:,.0f}",
-        f"rating {row['rating']:,.0f} − confidence {round(row['rating']) - round(row['conservative'])}",
+        f"{row['bradley_terry']:,.0f}",
+        f"interval {cross['low']:,.0f}–{cross['high']:,.0f}",
         f"{100 * row['record']['win_rate']:.0f}\u202f%",
         f"{row['delta']:+.0f}".replace("-", MINUS),
         str(row["votes"]),
@@ -328,13 +326,13 @@ def test_phase_one_shows_what_a_board_showed_before_the_policy(visit):
 @pytest.mark.parametrize(
     ("arena", "said"),
     [
-        ("arena", "Rating − 2·RD. The board is ordered by it."),
-        ("batch", "Rating − 2·RD. The board is ordered by batch Bradley–Terry."),
-        ("lanes", "Rating − 2·RD. The board is still ordered by Elo."),
+        ("arena", "The board is ordered by it."),
+        ("batch", "The board is ordered by batch Bradley–Terry."),
+        ("lanes", "The board is still ordered by Elo."),
     ],
 )
 def test_the_conservative_score_says_whether_it_orders_the_board(site, arena, said):
-    assert f'<abbr title="{said}">' in site.client().get(path_of(arena=arena)).text
+    assert f" {said}</p>" in site.client().get(path_of(arena=arena)).text
 
 
 def test_nothing_tells_what_responses_say(site):

@@ -13,6 +13,7 @@ from support.ballots import (
     settled,
     stage,
     start,
+    unfold,
     voted,
 )
 from support.browsing import PHONE, axe
@@ -215,6 +216,7 @@ def test_nothing_is_hidden_from_those_who_cannot_see(visit, theme):
     """With the list of reasons open, and at 200 % as well."""
     page = visit("/arenas/wide/vote", theme=theme, size=(640, 400), bypass_csp=True).page
     start(page)
+    unfold(page)
     stage(page).get_by_text("Why?").press("Enter")
     assert axe(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 640

@@ -100,8 +100,17 @@ def stage(page: Page) -> Locator:
 
 
 def bar(page: Page, name: str) -> Locator:
-    """A button of the bar, by its words."""
+    """A button of the bar, by its words. On a phone, skipping is behind a button of its own."""
+    if name == "Skip":
+        unfold(page)
     return stage(page).locator(".bar").get_by_role("button", name=name)
+
+
+def unfold(page: Page) -> None:
+    """Open what a phone keeps behind one button of the bar."""
+    fold = stage(page).locator(".ballot-fold:not([open]) > summary")
+    if fold.is_visible():
+        fold.click()
 
 
 def matchup_of(page: Page) -> str:

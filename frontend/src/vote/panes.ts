@@ -1,6 +1,7 @@
 /** What somebody does to read: text size, raw text, one response on the whole screen. Nothing of it is sent. */
 
 import type { Frame } from "./frame";
+import { Phone } from "./phone";
 
 const KEPT = "tiltyard.text-size";
 const SIZES: readonly number[] = [0.875, 1, 1.125, 1.25, 1.5];
@@ -8,6 +9,7 @@ const USUAL = 1;
 
 export class Panes {
   private size = keptSize();
+  private readonly phone: Phone;
 
   constructor(
     private readonly root: HTMLElement,
@@ -17,6 +19,7 @@ export class Panes {
     if (sizes !== null) {
       sizes.hidden = false;
     }
+    this.phone = new Phone(root);
     this.resize(0);
     root.addEventListener("click", (event) => this.clicked(event));
     root.addEventListener("keydown", (event) => {
@@ -39,6 +42,7 @@ export class Panes {
     const below = sides.map((side) => (side.querySelector(".response")?.getBoundingClientRect().bottom ?? 0) > edge + 8);
     this.root.style.setProperty("--bar", `${Math.round(bar?.height ?? 0)}px`);
     sides.forEach((side, place) => side.toggleAttribute("data-below", below[place]));
+    this.phone.look();
   }
 
   /** From the whole screen back to both responses. */

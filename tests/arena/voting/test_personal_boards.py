@@ -141,7 +141,9 @@ async def test_agreement_is_counted_on_the_arenas_order(database):
         rows = connection.execute(
             "SELECT a, b, outcome FROM battles WHERE session = 1 ORDER BY position"
         ).fetchall()
-    rank = {row["model"]: row["rank"] for row in json.loads(document)["rows"]}
+    board = json.loads(document)["rows"]
+    rank = {row["model"]: row["rank"] for row in board}
+    ranges = {row["model"]: range(row["rank_low"], row["rank_high"] + 1) for row in board}
     decisive = [(rank[f"model-{a}"], rank[f"model-{b}"], kind) for a, b, kind in rows if kind < 2]
     agreed = sum((a < b) == (kind == 0) for a, b, kind in decisive)
     assert found.agreement == BoardAgreement(agreed, len(decisive))
@@ -149,7 +151,12 @@ async def test_agreement_is_counted_on_the_arenas_order(database):
     last = [
         (rank[f"model-{a}"] < rank[f"model-{b}"]) == (kind == 0) if kind < 2 else None for a, b, kind in rows
     ]
-    assert [vote.agrees for vote in found.recent] == last[:-31:-1]
+    close = [kind < 2 and bool(set(ranges[f"model-{a}"]) & set(ranges[f"model-{b}"])) for a, b, kind in rows]
+    assert any(close)
+    assert [vote.close for vote in found.recent] == close[:-31:-1]
+    assert [vote.agrees for vote in found.recent] == [
+        None if near else agrees for near, agrees in zip(close, last, strict=True)
+    ][:-31:-1]
 
 
 async def test_votes_that_an_operator_excluded_are_still_the_voters_own(database):

@@ -18,8 +18,9 @@ from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.arena.log.votes import VoteTally, limited_connection, read_tally
 from tiltyard.core.board.arena_board import ArenaRow
+from tiltyard.core.board.cross_check import CrossCheckRow
 from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.board.settled_order import claims_nothing
+from tiltyard.core.board.settled_order import claims_nothing, place_of
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.evaluation import ConfidencePoint
 from tiltyard.core.policy.validity.model_record import VoteRecord
@@ -117,6 +118,19 @@ class ModelProfile:
     def unordered(self) -> bool:
         """Whether the board claims no order at all, whatever badges say."""
         return claims_nothing(self.board.settled)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether anything is settled about the model."""
+        ranked = sum(row.rank_low is not None for row in self.board.rows)
+        low, high = (None, None) if self.row is None else (self.row.rank_low, self.row.rank_high)
+        return low is not None and high is not None and place_of(low, high, ranked) != "unplaced"
+
+    @property
+    def cross(self) -> CrossCheckRow | None:
+        """Its Bradley–Terry rating with the interval, if it has one."""
+        rows = () if self.board.cross_check is None else self.board.cross_check.rows
+        return next((row for row in rows if row.model == self.name), None)
 
     @property
     def size(self) -> int:

@@ -18,6 +18,7 @@ from tiltyard.arena.log.votes import limited_connection
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.board_rows import Board
+from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.voter_board import (
     BoardAgreement,
     VoteCount,
@@ -112,8 +113,10 @@ class RecentVote:
     prompt: str
     #: ``model_a``, ``model_b``, ``tie`` or ``both_bad``.
     outcome: str
-    #: Whether it was for the model that the arena ranks higher; ``None`` if that is undefined.
+    #: Whether it was for the model that the arena ranks higher; ``None`` if that is undefined, or their order is not settled.
     agrees: bool | None
+    #: Whether it decided between two models whose ranges of ranks overlap.
+    close: bool
     #: Whether the voter knew neither name when voting.
     blind: bool
     #: Why it is not rated; ``None`` if it is.
@@ -144,7 +147,6 @@ class PersonalBoards:
         self._made: BoundedCache[tuple[int, Voter], tuple[tuple[VoteCount, ...], Board | None]] = (
             BoundedCache(_CACHED_BOARD_LIMIT)
         )
-        self._ranks: dict[int, tuple[str, dict[str, int]]] = {}
         self._making = asyncio.Lock()
 
     async def of(self, arena: Arena, voter: Voter) -> PersonalBoard:
@@ -155,7 +157,8 @@ class PersonalBoards:
             recent = await read_own_recent(connection, *who, limit=_RECENT_VOTES)
             roster = await read_roster(connection, arena.arena)
         cast = tuple(_named(row, roster) for row in counts)
-        ranked = await self._ranked(arena)
+        board = await self._newest(arena)
+        ranked = {} if board is None else board.ranks
         met = {name for one in cast for name in (one.model_a, one.model_b)}
         counted: Counter[Kind] = Counter()
         for one in cast:
@@ -166,7 +169,7 @@ class PersonalBoards:
             board=await self._board((arena.arena, voter), cast),
             agreement=board_agreement(cast, ranked),
             rank={name: rank for name, rank in ranked.items() if name in met},
-            recent=tuple(_recent(one, roster, ranked) for one in recent),
+            recent=tuple(_recent(one, roster, board) for one in recent),
         )
 
     async def last_revealed(self, arena: Arena, voter: Voter) -> tuple[RecentVote, ...]:
@@ -175,8 +178,8 @@ class PersonalBoards:
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             votes = await read_own_recent(connection, *who, limit=MAX_SESSION_VOTES, latest=True)
             roster = await read_roster(connection, arena.arena)
-        ranked = await self._ranked(arena)
-        return tuple(_recent(one, roster, ranked) for one in reversed(votes))
+        board = await self._newest(arena)
+        return tuple(_recent(one, roster, board) for one in reversed(votes))
 
     async def _board(self, key: tuple[int, Voter], cast: tuple[VoteCount, ...]) -> Board | None:
         known = self._made.get(key)
@@ -186,16 +189,12 @@ class PersonalBoards:
             board = await asyncio.to_thread(own_board, cast)
         return self._made.put(key, (cast, board))[1]
 
-    async def _ranked(self, arena: Arena) -> dict[str, int]:
-        """The current rank of each model by people's votes."""
+    async def _newest(self, arena: Arena) -> BoardDocument | None:
+        """The newest board of people's votes, if there is one."""
         try:
-            newest = await self._boards.latest(arena.arena, 0)
+            return board_of(await self._boards.latest(arena.arena, 0))
         except NotFound:
-            return {}
-        known = self._ranks.get(arena.arena)
-        if known is None or known[0] != newest.sha256:
-            known = self._ranks[arena.arena] = (newest.sha256, board_of(newest).ranks)
-        return known[1]
+            return None
 
 
 def _named(row: tuple[int, int, int, int, int, int], roster: Roster) -> VoteCount:
@@ -204,10 +203,12 @@ def _named(row: tuple[int, int, int, int, int, int], roster: Roster) -> VoteCoun
     return VoteCount(roster.models[a], roster.models[b], name, Kind(outcome), count)
 
 
-def _recent(vote: OwnVote, roster: Roster, ranked: Mapping[str, int]) -> RecentVote:
+def _recent(vote: OwnVote, roster: Roster, board: BoardDocument | None) -> RecentVote:
     kind = Kind(vote.outcome)
     one = VoteCount(roster.models[vote.a], roster.models[vote.b], roster.prompts[vote.prompt], kind)
     outcome = next(name for name, kinds in _OUTCOMES.items() if kind in kinds)
+    agrees = None if board is None else agrees_with_order(one, board.ranks)
+    close = agrees is not None and board is not None and not board.settles(one.model_a, one.model_b)
     return RecentVote(
         vote.matchup,
         vote.at,
@@ -215,7 +216,8 @@ def _recent(vote: OwnVote, roster: Roster, ranked: Mapping[str, int]) -> RecentV
         one.model_b,
         one.prompt,
         outcome,
-        agrees_with_order(one, ranked),
+        None if close else agrees,
+        close,
         vote.blind,
         vote.unrated,
     )

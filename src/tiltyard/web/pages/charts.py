@@ -70,12 +70,6 @@ _SCORES: Mapping[Kind, str] = {
     "bradley-terry": _("Bradley–Terry rating"),
     "legacy-elo": _("legacy Elo"),
 }
-#: What the history shows of a past row.
-_SCORE_FIELDS: Mapping[Kind, Literal["conservative", "bradley_terry", "legacy_elo"]] = {
-    "conservative": "conservative",
-    "bradley-terry": "bradley_terry",
-    "legacy-elo": "legacy_elo",
-}
 #: The axis of the ratings chart, if there are intervals.
 _INTERVALS = _("Bradley–Terry rating, with interval")
 
@@ -205,7 +199,7 @@ async def _content(
     kind = kept.view(of).kind
     if name == "history":
         if of.filtered is not None:
-            return ChartContent(_SCORES[kind])
+            return ChartContent()
         found = await boards.history(arena, of.snapshot.source, _HISTORY_LINE_LIMIT, once)
         return kept.chart(("history", kind, found.sha256), lambda: _recalled(kind, found.data))
     found = await boards.pairs(arena, query.part(of.snapshot.source), HEATMAP_MODELS, once)
@@ -234,12 +228,14 @@ def _paired(written: bytes) -> ChartContent:
 
 
 def _recalled(kind: Kind, written: bytes) -> ChartContent:
+    """Bradley–Terry ratings of past boards, or their legacy Elo where the arena is still ordered by it."""
     said: HistoryDocument = json.loads(written)
+    shown: Literal["bradley_terry", "legacy_elo"] = "legacy_elo" if kind == "legacy-elo" else "bradley_terry"
     points = [
-        HistoryPoint(score["model"], score["at"], score["votes"], score[_SCORE_FIELDS[kind]])
-        for score in said["scores"]
+        HistoryPoint(score["model"], score["at"], score["votes"], score[shown]) for score in said["scores"]
     ]
-    return ChartContent(_SCORES[kind], models=said["models"], points=points, snapshot=said["snapshot"])
+    axis = _SCORES["legacy-elo" if kind == "legacy-elo" else "bradley-terry"]
+    return ChartContent(axis, models=said["models"], points=points, snapshot=said["snapshot"])
 
 
 def _address(material: BoardPageData, name: str, form: str, theme: str, content: ChartContent) -> str:

@@ -40,90 +40,51 @@ if TYPE_CHECKING:
     from tiltyard.files import open_battles, read_battles, write_battles
     from tiltyard.files.answer import Answer
     from tiltyard.files.answers import open_answers, read_answers, write_answers
+    from tiltyard.files.score_battles import battles_from_scores
     from tiltyard.report.ab_report import ABReport
-    from tiltyard.runs.rated_board import RatedBoard, rate
+    from tiltyard.runs.log_check import CheckedLog, check
+    from tiltyard.runs.rated_board import BoardTable, RatedBoard, rate
     from tiltyard.runs.site_verification import verify
     from tiltyard.runs.verification_checks import Verification
     from tiltyard.simulation.arena_forecast import simulate
     from tiltyard.tournaments.ab_comparison import ab, ab_async
     from tiltyard.tournaments.python_tournament import TournamentResult, tournament, tournament_async
 
+# fmt: off
 __all__ = [
-    "ABReport",
-    "Answer",
-    "AsyncClient",
-    "Battle",
-    "Board",
-    "BradleyTerry",
-    "Client",
-    "Elo",
-    "Finding",
-    "Glicko2",
-    "Glicko2State",
-    "Label",
-    "OnlineBradleyTerry",
-    "OnlineState",
-    "Outcome",
-    "RatedBoard",
-    "Ratings",
-    "Row",
-    "Table",
-    "TiltyardError",
-    "TournamentResult",
-    "Verification",
-    "__version__",
-    "ab",
-    "ab_async",
-    "check_fit",
-    "compare_models",
-    "make_board",
-    "open_answers",
-    "open_battles",
-    "predict_ahead",
-    "rank_models",
-    "rate",
-    "read_answers",
-    "read_battles",
-    "read_table",
-    "simulate",
-    "tournament",
-    "tournament_async",
-    "validity_report",
-    "verify",
-    "votes_to_flip",
-    "write_answers",
-    "write_battles",
+    "ABReport", "Answer", "AsyncClient", "Battle", "Board", "BoardTable", "BradleyTerry", "CheckedLog",
+    "Client", "Elo", "Finding", "Glicko2", "Glicko2State", "Label", "OnlineBradleyTerry", "OnlineState",
+    "Outcome", "RatedBoard", "Ratings", "Row", "Table", "TiltyardError", "TournamentResult",
+    "Verification", "__version__", "ab", "ab_async", "battles_from_scores", "check", "check_fit",
+    "compare_models", "make_board", "open_answers", "open_battles", "predict_ahead", "rank_models",
+    "rate", "read_answers", "read_battles", "read_table", "simulate", "tournament", "tournament_async",
+    "validity_report", "verify", "votes_to_flip", "write_answers", "write_battles",
 ]
+# fmt: on
 
+#: The names of each module.
 _HOMES = {
-    "tiltyard.client": ("AsyncClient", "Client"),
-    "tiltyard.core.battles": ("Battle", "Label", "Outcome", "Table"),
-    "tiltyard.core.board": ("Board", "Row", "make_board"),
-    "tiltyard.core.policy.validity.report": ("validity_report",),
-    "tiltyard.core.ratings": (
-        "BradleyTerry",
-        "Elo",
-        "Finding",
-        "Glicko2",
-        "Glicko2State",
-        "OnlineBradleyTerry",
-        "OnlineState",
-        "Ratings",
-    ),
-    "tiltyard.core.ratings.comparison": ("compare_models",),
-    "tiltyard.core.ratings.fit_check": ("check_fit", "predict_ahead"),
-    "tiltyard.core.ratings.ranks": ("rank_models", "votes_to_flip"),
-    "tiltyard.errors": ("TiltyardError",),
-    "tiltyard.files": ("open_battles", "read_battles", "write_battles"),
-    "tiltyard.files.answer": ("Answer",),
-    "tiltyard.files.answers": ("open_answers", "read_answers", "write_answers"),
-    "tiltyard.report.ab_report": ("ABReport",),
-    "tiltyard.runs.rated_board": ("RatedBoard", "rate"),
-    "tiltyard.runs.site_verification": ("verify",),
-    "tiltyard.runs.verification_checks": ("Verification",),
-    "tiltyard.simulation.arena_forecast": ("simulate",),
-    "tiltyard.tournaments.ab_comparison": ("ab", "ab_async"),
-    "tiltyard.tournaments.python_tournament": ("TournamentResult", "tournament", "tournament_async"),
+    "tiltyard.client": "AsyncClient Client",
+    "tiltyard.core.battles": "Battle Label Outcome Table",
+    "tiltyard.core.board": "Board Row make_board",
+    "tiltyard.core.policy.validity.report": "validity_report",
+    "tiltyard.core.ratings": "BradleyTerry Elo Finding Glicko2 Glicko2State OnlineBradleyTerry OnlineState Ratings",
+    "tiltyard.core.ratings.comparison": "compare_models",
+    "tiltyard.core.ratings.fit_check": "check_fit predict_ahead",
+    "tiltyard.core.ratings.ranks": "rank_models votes_to_flip",
+    "tiltyard.errors": "TiltyardError",
+    "tiltyard.files": "open_battles read_battles write_battles",
+    "tiltyard.files.answer": "Answer",
+    "tiltyard.files.answers": "open_answers read_answers write_answers",
+    "tiltyard.files.score_battles": "battles_from_scores",
+    "tiltyard.report.ab_report": "ABReport",
+    "tiltyard.runs.log_check": "CheckedLog check",
+    "tiltyard.runs.rated_board": "BoardTable RatedBoard rate",
+    "tiltyard.runs.site_verification": "verify",
+    "tiltyard.runs.verification_checks": "Verification",
+    "tiltyard.simulation.arena_forecast": "simulate",
+    "tiltyard.tournaments.ab_comparison": "ab ab_async",
+    "tiltyard.tournaments.python_tournament": "TournamentResult tournament tournament_async",
 }
 
 
@@ -144,7 +105,7 @@ def read_table(
 
 def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
-        if name in names:
+        if name in names.split():
             return getattr(import_module(module), name)
     raise AttributeError(f"module 'tiltyard' has no attribute {name!r}")
 

@@ -142,3 +142,14 @@ def test_a_file_with_the_name_of_a_model_comes_last(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_log(tmp_path / "dunlin_pro", "csv", log())
     assert run("compare", "argent-70b", "dunlin_pro", "dunlin_pro").code == 0
+
+
+def test_findings_as_json_are_those_that_are_printed(tmp_path):
+    rows = with_duplicates(log())
+    write_log(tmp_path / "messy", SHAPES[0] if isinstance(SHAPES, list | tuple) else next(iter(SHAPES)), rows)
+    printed, done = run("check", tmp_path / "messy"), run("check", tmp_path / "messy", "--json")
+    said = json.loads(done.out)
+    assert done.code == printed.code == 1
+    assert all(f"\n{finding['name']}: " in printed.out for finding in said["findings"])
+    assert said["repairs"] == ["--drop-duplicates"]
+    assert said["findings"][0]["repair"] == "--drop-duplicates"

@@ -3,6 +3,7 @@
 import pytest
 
 import tiltyard
+from tiltyard.errors import CannotRate
 from tiltyard.simulation.demo.demo_voters import demo_battles
 
 #: What JupyterLab says of tables in a cell, and its colours.
@@ -51,3 +52,21 @@ def test_a_cell_takes_the_colours_of_its_notebook(browser, theme, tmp_path):
     assert drawn["wide"] <= 0
     assert set(drawn["bars"][:8]) == {160}
     assert set(drawn["names"]) == {"left"}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_pairs_and_a_heatmap_need_no_network(browser, theme, tmp_path):
+    board = tiltyard.rate(demo_battles(800))
+    shown = f"{board.pairwise()._repr_html_()}{board.heatmap(top=3)._repr_html_()}"
+    page = browser.new_page(viewport={"width": 900, "height": 500})
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.set_content(f'<style>:root {{ {THEMES[theme]} }} {STYLE}</style><div class="cell">{shown}</div>')
+    drawn, labels = page.evaluate(DRAWN), page.locator("svg text").all_text_contents()
+    page.screenshot(path=tmp_path / f"{theme}.png", full_page=True)
+    page.close()
+    assert not asked
+    assert drawn["wide"] <= 0
+    assert [labels.count(row.model) for row in board] == [2, 2, 2, 0, 0, 0, 0, 0]
+    with pytest.raises(CannotRate):
+        board.heatmap(top=1)

@@ -1,5 +1,6 @@
 """What other programs may rely on."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,9 @@ NAMES = [
     "AsyncClient",
     "Battle",
     "Board",
+    "BoardTable",
     "BradleyTerry",
+    "CheckedLog",
     "Client",
     "Elo",
     "Finding",
@@ -37,6 +40,8 @@ NAMES = [
     "__version__",
     "ab",
     "ab_async",
+    "battles_from_scores",
+    "check",
     "check_fit",
     "compare_models",
     "make_board",
@@ -86,6 +91,13 @@ def test_every_name_is_there(name):
 def test_no_other_name_is():
     with pytest.raises(AttributeError, match="module 'tiltyard' has no attribute 'Arena'"):
         tiltyard.Arena  # noqa: B018
+
+
+def test_help_shows_the_options():
+    stated = inspect.signature(tiltyard.rate).parameters
+    assert stated["level"].default == 0.95
+    assert stated["drop_duplicates"].default is False
+    assert set(inspect.signature(tiltyard.check).parameters) <= {"data", *stated}
 
 
 def test_importing_costs_nothing():

@@ -11,7 +11,9 @@ from tiltyard import (
     Answer,
     Battle,
     Board,
+    BoardTable,
     BradleyTerry,
+    CheckedLog,
     Elo,
     Finding,
     Glicko2,
@@ -26,6 +28,8 @@ from tiltyard import (
     Table,
     TiltyardError,
 )
+from tiltyard.core.policy.state.events import Events
+from tiltyard.core.policy.validity.report.report_builder import ValidityReport
 from tiltyard.policy import Choice, Policy, Rater, RaterSettings, Standing, choose, evaluate
 from tiltyard.wire.live import ShownFrame
 from tiltyard.wire.voting import Ended, Matchup
@@ -118,7 +122,28 @@ assert_type(rated_board.findings, tuple[Finding, ...])
 assert_type(rated_board.to_json(), str)
 assert_type(rated_board.compare("x", "y").sentence, str)
 assert_type(tiltyard.rate("battles.jsonl", method=Elo(k=8), columns={"model_a": "left"}), RatedBoard)
-assert_type(tiltyard.verify("run").passed, bool)
+assert_type(tiltyard.verify("run"), tiltyard.Verification)
+assert_type(tiltyard.simulate(models=4, prompts=10, votes=500).to_dict(), dict[str, Any])
+
+
+def report(events: Events) -> None:
+    assert_type(tiltyard.validity_report(events, ["x", "y"], ["p"], Policy()), ValidityReport)
+
+
+assert_type(rated_board.pairwise(), BoardTable)
+assert_type(rated_board.over_time("week", cumulative=False).to_columns(), dict[str, list[Any]])
+assert_type(rated_board.write("run", arena="x"), Path)
+assert_type(rated_board.publish(Path("site"), title="X", add=True), Path)
+rated_board.over_time(week=True)  # type: ignore[call-arg]
+picture: str = rated_board.heatmap(top=10)
+checked = tiltyard.check("battles.jsonl", skip_invalid=True, rename=["x"])
+assert_type(checked, CheckedLog)
+assert_type(checked.to_dict(), dict[str, Any])
+tiltyard.rate(
+    tiltyard.battles_from_scores({"item": [1], "x": [0.5], "y": [1.0]}, margin=0.1), **checked.options
+)
+tiltyard.check("battles.jsonl", level=0.9)  # type: ignore[call-arg]
+assert_type(tiltyard.votes_to_flip(table), tiltyard.core.ratings.ranks.Flip | None)
 
 with tiltyard.Client("http://127.0.0.1:8420", patience=5) as voter:
     assert_type(voter.next_matchup("demo", ahead=True), Matchup)
@@ -128,6 +153,11 @@ with tiltyard.Client("http://127.0.0.1:8420", patience=5) as voter:
     assert_type(voter.save_battles("demo", "battles.csv", format="csv"), Path)
     voter.vote("m")  # type: ignore[call-arg]
     voter.vote("m", "tie", winner_of="x")  # type: ignore[call-arg]
+
+
+async def compare() -> None:
+    assert_type(await tiltyard.ab_async("a.eval", "b.eval"), tiltyard.ABReport)
+    assert_type(await tiltyard.tournament_async("tournament.yaml"), tiltyard.TournamentResult)
 
 
 async def vote() -> None:

@@ -26,10 +26,10 @@ from tiltyard.cli.options import (
     named_judges,
     stated_prices,
 )
-from tiltyard.cli.plain_table import print_table
 from tiltyard.errors import BadOption
 from tiltyard.foundation.local_files import refuse_unwritable
 from tiltyard.report.escapes import escape_controls
+from tiltyard.report.plain_table import plain_table
 
 if TYPE_CHECKING:
     from tiltyard.cli.progress import QuietProgress
@@ -158,7 +158,7 @@ def ab(
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
     else:
-        print_table(report.table)
+        typer.echo(plain_table(report.table))
         typer.echo(escape_controls(report.numbers))
         for line in (*report.cost_lines, *report.verdicts):
             typer.echo(escape_controls(line))

@@ -327,7 +327,9 @@ def import_votes(
 
     environment = serving_environment()
     shard = read_serving(environment.variables).shard
-    past = VoteFile(file, file.name, read_options(format, columns, outcomes, skip_invalid=False))
+    past = VoteFile(
+        file, file.name, read_options({"format": format, "columns": columns, "outcomes": outcomes})
+    )
     with count_progress("importing votes") as progress:
         done = run_with_pool(
             lambda pool: bring(pool, _keys(environment), name, past, shard=shard, progress=progress)

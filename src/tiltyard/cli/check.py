@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli.options import Columns, Files, Format, Outcomes, Rename, SkipInvalid, read_options
+from tiltyard.cli.options import Files, read_options, with_reading_options
 from tiltyard.cli.progress import show_read_progress
 from tiltyard.report.escapes import escape_controls
 
@@ -15,34 +18,35 @@ from tiltyard.report.escapes import escape_controls
 _REPAIRABLE_EXIT_CODE = 1
 
 
+@with_reading_options
 def check(
     files: Files,
-    columns: Columns = None,
-    outcomes: Outcomes = None,
-    skip_invalid: SkipInvalid = False,
-    rename: Rename = None,
-    format: Format = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    **options: Any,
 ) -> None:
     """Check files of battles, with commands that repair what is found."""
     from tiltyard.report.terminal import Terminal, findings_list
+    from tiltyard.runs.battle_rating import open_all
     from tiltyard.runs.log_check import check_log
 
-    reading = read_options(format, columns, outcomes, rename, skip_invalid=skip_invalid)
+    reading = read_options(options)
+    sources = open_all(files, replace(reading, skip_invalid=True))
     with show_read_progress([None]) as progress:
-        checked = check_log(files, reading, progress)
-    console, board = Terminal(), checked.rated.board
-    for source in checked.sources:
-        console.print(escape_controls(f"{source.path}: {source.format}"))
-    count = len(checked.found) or "no"
-    console.print(f"{board.n_battles:,} battles of {len(board.rows)} models; findings: {count}")
-    for finding, option in checked.found:
-        console.print()
-        console.print(findings_list((finding,)))
-        if option:
-            _print_command(option)
-    if len(checked.repairs) > 1:
-        console.print("\nAll at once:")
-        _print_command(" ".join(checked.repairs))
+        checked = check_log(sources, skip_invalid=reading.skip_invalid, progress=progress)
+    if as_json:
+        typer.echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        console = Terminal()
+        for line in checked.heading.splitlines():
+            console.print(escape_controls(line))
+        for finding, option in checked.found:
+            console.print()
+            console.print(findings_list((finding,)))
+            if option:
+                _print_command(option)
+        if len(checked.repairs) > 1:
+            console.print("\nAll at once:")
+            _print_command(" ".join(checked.repairs))
     if checked.repairs:
         raise typer.Exit(_REPAIRABLE_EXIT_CODE)
 

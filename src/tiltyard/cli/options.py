@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +14,7 @@ import typer
 from typer.models import OptionInfo
 
 from tiltyard.errors import BadOption
+from tiltyard.foundation.option_names import with_options
 from tiltyard.foundation.quoted_values import quoted
 from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.rating_options import RATING_OPTIONS, WriteAs
@@ -121,6 +121,13 @@ JudgeConcurrency = Annotated[
     int | None, typer.Option("--concurrency", min=1, help="The most calls to a judge at a time.")
 ]
 Format = Annotated[str | None, typer.Option(help="Format of the files; default: detect it.")]
+READING = {
+    "columns": Columns,
+    "outcomes": Outcomes,
+    "skip_invalid": SkipInvalid,
+    "rename": Rename,
+    "format": Format,
+}
 
 #: `ab`: the second is worse than the first.
 WORSE_EXIT_CODE = 1
@@ -132,25 +139,9 @@ JUDGE_UNUSABLE_EXIT_CODE = 4
 UNDECIDED_EXIT_CODE = 5
 
 
-def with_options(
-    command: Callable[..., None],
-    annotations: Mapping[str, Any],
-    defaults: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    after: str | None = None,
-) -> Callable[..., None]:
-    """Let a command that takes ``**options`` state which: after one of its own parameters, or at the end."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    stated = inspect.signature(command, eval_str=True)
-    own = [one for one in stated.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    place = len(own) if after is None else [one.name for one in own].index(after) + 1
-    added = [
-        inspect.Parameter(name, keyword, default=defaults.get(name), annotation=annotation)
-        for name, annotation in annotations.items()
-    ]
-    rest = [one.replace(kind=keyword) for one in own[place:]]
-    command.__signature__ = stated.replace(parameters=[*own[:place], *added, *rest])  # type: ignore[attr-defined]
-    return command
+def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say how files are read; `read_options` takes their values."""
+    return with_options(command, READING, {"skip_invalid": False})
 
 
 def given_options(context: typer.Context) -> dict[str, object]:
@@ -181,21 +172,14 @@ def _pairs(text: str | None, option: str, form: str, *, may_be_empty: bool = Fal
     return pairs
 
 
-def read_options(
-    format: str | None,
-    columns: list[str] | None,
-    outcomes: list[str] | None,
-    rename: list[str] | None = None,
-    *,
-    skip_invalid: bool,
-) -> ReadOptions:
+def read_options(given: Mapping[str, Any]) -> ReadOptions:
     """How files are read, as the options of a command say."""
     from tiltyard.files.read_options import ReadOptions
 
-    words = _pairs(",".join(outcomes or ()), "--outcomes", "word=outcome", may_be_empty=True)
-    headers = _pairs(",".join(columns or ()), "--columns", "name=header")
-    names = dict(_two_names(text) for text in rename or ())
-    return ReadOptions(format, headers, words, skip_invalid, rename=names)
+    words = _pairs(",".join(given.get("outcomes") or ()), "--outcomes", "word=outcome", may_be_empty=True)
+    headers = _pairs(",".join(given.get("columns") or ()), "--columns", "name=header")
+    names = dict(_two_names(text) for text in given.get("rename") or ())
+    return ReadOptions(given.get("format"), headers, words, given.get("skip_invalid", False), rename=names)
 
 
 def _two_names(text: str) -> tuple[str, str]:

@@ -15,9 +15,9 @@ from tiltyard.cli.database_options import (
     run_with_pool,
     serving_environment,
 )
-from tiltyard.cli.plain_table import print_table
 from tiltyard.errors import BadOption
 from tiltyard.report.escapes import escape_controls
+from tiltyard.report.plain_table import plain_table
 
 if TYPE_CHECKING:
     from tiltyard.arena.operators.panel_records import PanelRecord
@@ -88,7 +88,7 @@ def progress(name: Name, panel: Panel) -> None:
     found = panel_progress(_read(name, panel))
     rows = [(one.rater.name, one.voted, one.skipped, one.left) for one in found]
     total = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
-    print_table([("rater", "voted", "skipped", "left"), *rows, ("all", *total)])
+    typer.echo(plain_table([("rater", "voted", "skipped", "left"), *rows, ("all", *total)]))
 
 
 @database_command(app, "agreement")
@@ -115,7 +115,7 @@ def agreement(
         )
         for row in found
     ]
-    print_table([("of", "alpha", "pairs that agree", "pairs"), *rows])
+    typer.echo(plain_table([("of", "alpha", "pairs that agree", "pairs"), *rows]))
     typer.echo("In brackets: 95 % intervals for prompts like these and the same raters.", err=True)
 
 
@@ -133,7 +133,7 @@ def disagreements(name: Name, panel: Panel) -> None:
         )
         decided = "" if item.adjudication is None else VALUE_WORDS[item.adjudication.verdict]
         rows.append((item.item, item.prompt, item.model_a, item.model_b, said, decided))
-    print_table([("item", "prompt", "model_a", "model_b", "votes", "adjudication"), *rows])
+    typer.echo(plain_table([("item", "prompt", "model_a", "model_b", "votes", "adjudication"), *rows]))
 
 
 @database_command(app, "adjudicate")

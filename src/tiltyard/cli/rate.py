@@ -14,16 +14,11 @@ from typer.core import TyperCommand
 from tiltyard.cli.options import (
     By,
     Cluster,
-    Columns,
     DropDuplicates,
     Files,
-    Format,
     Level,
     MaxShare,
-    Outcomes,
     PriorSd,
-    Rename,
-    SkipInvalid,
     Style,
     Where,
     WriteAsOption,
@@ -31,12 +26,13 @@ from tiltyard.cli.options import (
     joined_conditions,
     rating_option,
     read_options,
-    with_options,
+    with_reading_options,
 )
 from tiltyard.cli.progress import show_read_progress
 from tiltyard.errors import BadOption, CannotRate
+from tiltyard.foundation.option_names import with_options
 from tiltyard.report.escapes import escape_controls
-from tiltyard.settings.rating_options import BRADLEY_TERRY, JUDGE_ARENA, RATING_OPTIONS, TypedRatingOption
+from tiltyard.settings.rating_options import JUDGE_ARENA, RATING_OPTIONS, TypedRatingOption
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
@@ -99,6 +95,7 @@ class RateCommand(TyperCommand):
 
 
 @_with_rating_options
+@with_reading_options
 def rate(
     context: typer.Context,
     files: Files,
@@ -109,18 +106,13 @@ def rate(
     write_as: WriteAsOption = "tiltyard",
     arena: Annotated[str | None, typer.Option(help="Arena name to record in the artifacts.")] = None,
     model: Annotated[str | None, typer.Option(help="Model under test, to record in the artifacts.")] = None,
-    columns: Columns = None,
-    outcomes: Outcomes = None,
-    skip_invalid: SkipInvalid = False,
-    rename: Rename = None,
     drop_duplicates: DropDuplicates = False,
-    format: Format = None,
     json: Annotated[bool, typer.Option("--json", help="Print the board as JSON.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print the board as CSV, unrounded.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the board in Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the board in LaTeX.")] = False,
     top: Annotated[int | None, typer.Option(min=1, help="Print only the first N models.")] = None,
-    **rating: Any,
+    **options: Any,
 ) -> None:
     """Rate models from battles, with confidence intervals."""
     from tiltyard.runs.battle_rating import choose_by_format, chosen_battles, open_all, rate_files
@@ -129,7 +121,7 @@ def rate(
     output = BoardOutput(chosen_form({"json": json, "csv": csv, "markdown": markdown, "latex": latex}), top)
     given = {name: value for name, value in given_options(context).items() if name in RATING_OPTIONS}
     if "where" in given:
-        given["where"] = joined_conditions(rating["where"])
+        given["where"] = joined_conditions(options["where"])
     as_other = write_as == JUDGE_ARENA
     if as_other:
         given.setdefault("preset", write_as)
@@ -137,10 +129,8 @@ def rate(
     for option, is_given in (("--jsonl", jsonl), ("--write-as", as_other)):
         if is_given and out is None:
             raise BadOption(f"{option} has no effect without --out; name a folder")
-    replicates = rating["n_bootstraps"] if out is not None and rating["method"] == BRADLEY_TERRY else 0
-    settings = replace(settings, n_bootstraps=0 if settings.style else replicates, arena=arena, model=model)
-    reading = read_options(format, columns, outcomes, rename, skip_invalid=skip_invalid)
-    reading = replace(reading, baseline=rating["baseline"])
+    settings = replace(settings if out is None else settings.for_folder(), arena=arena, model=model)
+    reading = replace(read_options(options), baseline=options["baseline"])
     sources = chosen_battles(open_all(files, reading), settings, drop_duplicates=drop_duplicates)
     settings = choose_by_format(settings, sources)
     with show_read_progress([source.rows for source in sources]) as progress:
@@ -229,6 +219,7 @@ def print_notes(sources: Sequence[BattleSource]) -> None:
             typer.echo(escape_controls(remark), err=True)
 
 
+@with_reading_options
 def compare(
     model_a: Annotated[str, typer.Argument(metavar="A", help="First model.")],
     model_b: Annotated[str, typer.Argument(metavar="B", help="Second model.")],
@@ -240,13 +231,9 @@ def compare(
     prior_sd: PriorSd = None,
     max_share: MaxShare = 0.1,
     cluster: Cluster = None,
-    columns: Columns = None,
-    outcomes: Outcomes = None,
-    skip_invalid: SkipInvalid = False,
-    rename: Rename = None,
     drop_duplicates: DropDuplicates = False,
-    format: Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    **reading: Any,
 ) -> None:
     """Compare two models: difference, interval, verdict."""
     from tiltyard.files.battle_tables import count_table
@@ -266,7 +253,7 @@ def compare(
         }
     )
     model_a, model_b, files = _models_and_files([model_a, model_b, *files])
-    opened = open_all(files, read_options(format, columns, outcomes, rename, skip_invalid=skip_invalid))
+    opened = open_all(files, read_options(reading))
     sources = chosen_battles(opened, settings, drop_duplicates=drop_duplicates)
     with show_read_progress([source.rows for source in sources]) as progress:
         if settings.by is None:

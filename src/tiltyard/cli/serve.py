@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard.cli.database_options import Home, WaitNotice, serving_environment
-from tiltyard.cli.options import with_options
 from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.foundation.field_definitions import FieldDefinition, definitions
+from tiltyard.foundation.option_names import with_options
 from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.serving_settings import ServingSettings
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tiltyard.cli.options import Columns, Format, Outcomes, Rename, SkipInvalid, given_options, read_options
+from tiltyard.cli.options import READING, given_options, read_options
 from tiltyard.cli.progress import show_read_progress, simulation_progress
 from tiltyard.cli.rate import print_notes
 from tiltyard.errors import BadOption
@@ -122,11 +122,7 @@ def simulate(
     like: Annotated[
         str | None, typer.Option(metavar="LOG", help="Draw the world from a battle file or an arena's log.")
     ] = None,
-    columns: Columns = None,
-    outcomes: Outcomes = None,
-    skip_invalid: SkipInvalid = False,
-    rename: Rename = None,
-    format: Format = None,
+    **_reading: Any,
 ) -> None:
     """Forecast what an arena settles, and when it is official."""
     from tiltyard.report.forecast_report import simulation_tables
@@ -135,19 +131,13 @@ def simulate(
 
     console = Terminal()
     given = {name: value for name, value in given_options(context).items() if name not in ("out", "like")}
-    reading = {
-        name: given.pop(name)
-        for name in ("columns", "outcomes", "skip_invalid", "rename", "format")
-        if name in given
-    }
+    reading = {name: given.pop(name) for name in READING if name in given}
     if reading and like is None:
         raise BadOption(f"--{next(iter(reading)).replace('_', '-')} has no effect without --like; remove it")
     options = cast("SimulateOptions", given)
     world, log = stated_world(options), None
     if like is not None:
-        log = read_like(
-            like, seed, read_options(format, columns, outcomes, rename, skip_invalid=skip_invalid)
-        )
+        log = read_like(like, seed, read_options(reading))
         world = world_like(log.profile, world, given)
         for line in log.lines():
             console.print(line)

@@ -31,7 +31,7 @@ from tiltyard.files.format_detection import (
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
 from tiltyard.files.invalid_rows import InvalidRows
-from tiltyard.files.memory_records import FrameRecords, ListRecords, column_table, is_frame
+from tiltyard.files.memory_records import FrameRecords, ListRecords, records_in_memory
 from tiltyard.files.native_columns import ColumnReader
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.read_options import QUESTION_NAMES, ReadOptions, RenamedColumns, respelled
@@ -61,10 +61,6 @@ _UNRATED = {
 }
 #: One file, read as one format.
 BattleReader = RowReader | ColumnReader
-_ACCEPTED = (
-    "a path, an address, or a pattern such as 'votes/*.parquet', a frame of pandas, polars, DuckDB or Arrow, "
-    "a mapping of columns, or a list of rows"
-)
 
 
 @dataclass(frozen=True)
@@ -419,22 +415,13 @@ def open_data(data: BattleData, options: ReadOptions) -> list[BattleSource]:
         return [data]
     if isinstance(data, str | os.PathLike):
         return [open_path(path, options) for path in _matching_paths(data)]
-    if is_frame(data):
-        return [open_memory(FrameRecords.opened(data), options)]
-    name = f"the {type(data).__name__}"
-    if isinstance(data, Mapping):
-        table = column_table(name, data)
-        return [open_memory(FrameRecords.opened(table, name), options)]
-    if hasattr(data, "collect"):
-        raise BadOption(f"{name} is not computed yet; pass what its collect() returns")
-    if isinstance(data, bytes) or not isinstance(data, Iterable):
-        raise BadOption(f"cannot read battles from {type(data).__name__}; give {_ACCEPTED}")
-    rows = tuple(data)
+    records = records_in_memory(data)
+    rows = records.items if isinstance(records, ListRecords) else (None,)
     if not rows:
-        raise CannotRate(f"no battles: {name} is empty")
-    if rows and all(isinstance(row, str | os.PathLike) for row in rows):
+        raise CannotRate(f"no battles: {records.name} is empty")
+    if all(isinstance(row, str | os.PathLike) for row in rows):
         return [source for path in rows for source in open_data(path, options)]
-    return [open_memory(ListRecords.opened(rows, name), options)]
+    return [open_memory(records, options)]
 
 
 def _matching_paths(path: str | os.PathLike[str]) -> list[str]:

@@ -51,6 +51,10 @@ _TEXT_CHARACTERS = 2000
 _MOST_PROMPTS = 50_000
 #: The level of the battles of one day.
 _DAY = "day"
+#: Lengths of time by which battles are counted: numpy's unit, and how many of them.
+_STEPS = {_DAY: ("D", 1), "week": ("D", 7), "month": ("M", 1), "quarter": ("M", 3), "year": ("Y", 1)}
+#: A Monday, in days since 1970; and a step that no time has.
+_MONDAY_DAYS, _NO_STEP_COUNT = 4, -(10**9)
 
 
 def count_table(
@@ -106,6 +110,34 @@ def count_groups(
                 builder.add(batch, groups)
                 _refuse_many(name, builder.names)
     return {name: builder.tables() for name, builder in grouped.items()}
+
+
+def count_steps(
+    sources: Sequence[BattleSource], step: str, *, style: Sequence[str] = (), levels: Sequence[str] = ()
+) -> dict[str, Table]:
+    """One table for each step of time with battles, by its first day; battles without a time are under ``""``."""
+    if step not in _STEPS:
+        raise BadOption(f"step is {step!r}; expected one of {', '.join(_STEPS)}")
+    require_column(sources, "time", "over_time")
+    unit, length = _STEPS[step]
+    first = _MONDAY_DAYS if step == "week" else 0
+    reader = _Reader(sources, True, style_columns(sources, style), levels)
+    builder = GroupTableBuilder(covariates=reader.covariates)
+    with explain_invalid(sources):
+        for batch, _ in reader.batches(None):
+            moments = np.zeros(len(batch), np.uint64) if batch.time is None else batch.time
+            steps = (
+                moments.view("datetime64[us]").astype(f"datetime64[{unit}]").astype(int) - first
+            ) // length
+            starts, codes = np.unique(np.where(moments > 0, steps, _NO_STEP_COUNT), return_inverse=True)
+            days = (starts * length + first).astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(str)
+            names = np.where(starts == _NO_STEP_COUNT, "", days).tolist()
+            builder.add(batch, NameColumn(codes.astype(np.int32), names))
+            if len(builder.names) > _MAX_GROUPS_COUNT:
+                raise BadOption(
+                    f"the battles have more than {_MAX_GROUPS_COUNT} {step}s; choose a longer step"
+                )
+    return builder.tables()
 
 
 def _refuse_many(by: str, names: Sequence[str]) -> None:

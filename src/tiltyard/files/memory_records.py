@@ -32,6 +32,23 @@ def is_frame(data: object) -> bool:
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
+def records_in_memory(data: Any) -> FrameRecords | ListRecords:
+    """The records of a frame, of a mapping of columns, or of rows."""
+    name = f"the {type(data).__name__}"
+    if is_frame(data):
+        return FrameRecords.opened(data)
+    if isinstance(data, Mapping):
+        return FrameRecords.opened(column_table(name, data), name)
+    if hasattr(data, "collect"):
+        raise BadOption(f"{name} is not computed yet; pass what its collect() returns")
+    if isinstance(data, bytes) or not isinstance(data, Iterable):
+        raise BadOption(
+            f"cannot read battles from {type(data).__name__}; give a path, an address, or a pattern such as "
+            "'votes/*.parquet', a frame of pandas, polars, DuckDB or Arrow, a mapping of columns, or a list of rows"
+        )
+    return ListRecords.opened(data, name)
+
+
 @dataclass(frozen=True, eq=False)
 class FrameRecords:
     """A frame; NaN and absent values are left out of the records.

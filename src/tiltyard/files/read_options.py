@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -39,6 +39,24 @@ _ALIASES = {
 }
 #: Names of the column of questions in files of battles that have none with its own name.
 QUESTION_NAMES = {"prompt_id": "question_id"}
+
+
+class ReadDataOptions(TypedDict, total=False):
+    """Options of reading any data."""
+
+    #: Which header holds which field: ``{"model_a": "left", "winner": "who"}``.
+    columns: Mapping[str, str] | None
+    #: The format of the files, where it must not be detected.
+    format: str | None
+    #: What words of the winner column mean: ``{"left": "a", "right": "b"}``.
+    outcomes: Mapping[Any, str] | None
+    #: Leave out rows that are no battles, and count them.
+    skip_invalid: bool
+    #: What models are called instead: ``{"GPT-4": "gpt-4"}``; of names alone each stands for all that are spelled alike.
+    rename: Mapping[str, str] | Sequence[str] | None
+
+
+READ_DEFAULTS: dict[str, Any] = {**dict.fromkeys(ReadDataOptions.__annotations__), "skip_invalid": False}
 
 
 @dataclass(frozen=True)

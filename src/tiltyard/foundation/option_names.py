@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any
 
 from tiltyard.errors import BadOption
 
@@ -68,3 +71,28 @@ def require_flag(name: str, value: object) -> None:
     """Refuse what is neither true nor false: the text ``"no"`` would count as true."""
     if not isinstance(value, bool):
         raise BadOption(f"{name} is {value!r}; expected True or False")
+
+
+def with_options(
+    function: Callable[..., Any],
+    annotations: Mapping[str, Any],
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    after: str | None = None,
+    evaluated: bool = True,
+) -> Callable[..., Any]:
+    """Let a function that takes ``**options`` state which: after one of its own parameters, or at the end.
+
+    Where annotations are not ``evaluated``, they stay as they are written.
+    """
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    stated = inspect.signature(function, eval_str=evaluated)
+    own = [one for one in stated.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    place = len(own) if after is None else [one.name for one in own].index(after) + 1
+    added = [
+        inspect.Parameter(name, keyword, default=defaults.get(name), annotation=annotation)
+        for name, annotation in annotations.items()
+    ]
+    rest = [one.replace(kind=keyword) for one in own[place:]]
+    function.__signature__ = stated.replace(parameters=[*own[:place], *added, *rest])  # type: ignore[attr-defined]
+    return function

@@ -207,6 +207,29 @@ def _heatmap(cells: list[dict[str, object]], shown: list[str], color: Any, text:
     return spec_of(chart.properties(width="container", height=alt.Step(step))) | {"data": {"values": cells}}
 
 
+class Picture(str):
+    """A picture as SVG, which a notebook shows without a network; ``Path("x.svg").write_text(picture)`` keeps it."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f'<div role="img" aria-label="Heatmap" style="overflow-x:auto">{self}</div>'
+
+
+def win_rate_picture(pairs: Mapping[str, Sequence[Any]], models: Sequence[str]) -> Picture:
+    """The win rates of every two of these models, as `pairwise_columns` has them, of the row against the column."""
+    need_charts()
+    place, cells = {model: k for k, model in enumerate(models)}, list[dict[str, object]]()
+    columns = (pairs[name] for name in ("model_a", "model_b", "win_rate", "battles"))
+    for model_a, model_b, rate, battles in zip(*columns, strict=True):
+        if rate is not None and {model_a, model_b} <= place.keys():
+            a, b = place[model_a], place[model_b]
+            cells.append({"a": a, "b": b, "score": round(rate, 4), "battles": battles})
+            cells.append({"a": b, "b": a, "score": round(1.0 - rate, 4), "battles": battles})
+    spec = _scores(cells, list(models)) | {"width": {"step": 34 if len(models) <= _NUMBERED_MODELS else 18}}
+    return Picture(render_svg(apply_theme(spec, "any")).decode())
+
+
 def _scores(cells: list[dict[str, object]], shown: list[str]) -> Spec:
     import altair as alt
 
@@ -313,7 +336,8 @@ def apply_theme(chart: Any, look: ChartTheme, labels: Sequence[str] = ()) -> Spe
         "legend": written,
     }
     padding = {"left": left, "top": 8, "right": 40, "bottom": 8}
-    return spec_of(chart) | {"background": "transparent", "padding": padding, "config": config}
+    spec = chart if isinstance(chart, dict) else spec_of(chart)
+    return spec | {"background": "transparent", "padding": padding, "config": config}
 
 
 def tooltip_line(field: str, title: str, form: str | None = None) -> Any:

@@ -26,7 +26,7 @@ from tiltyard.report.board_formats import (
 from tiltyard.report.html_parts import interval_svg, text_html
 
 #: More rows than this are counted, not shown.
-_MAX_ROWS = 100
+MAX_ROWS = 100
 _CELL = "padding:2px 10px 2px 0;border:0;background:transparent;color:inherit;vertical-align:middle;white-space:nowrap"
 _TIER_LINE = ";border-top:1px solid currentColor"
 _BAR = 'width="160" height="16" style="display:block;max-width:none"'
@@ -79,7 +79,7 @@ def _table(board: Board) -> str:
     span = (min(ends), max(ends)) if ends else (0.0, 1.0)
     body: list[str] = []
     before: Row | None = None
-    for row in board.rows[:_MAX_ROWS]:
+    for row in board.rows[:MAX_ROWS]:
         if before is not None and row.group != before.group:
             words = "no rating" if row.group is None else "not comparable with those above"
             body.append(
@@ -89,7 +89,7 @@ def _table(board: Board) -> str:
         line = before is not None and row.group == before.group and row.tier != before.tier
         body.append(_row(row, board, span, [side for _, side in heads], line=line))
         before = row
-    rest = len(board.rows) - _MAX_ROWS
+    rest = len(board.rows) - MAX_ROWS
     more = f'<p style="margin:4px 0">{rest:,} more models: to_pandas() has all.</p>\n' if rest > 0 else ""
     return (
         '<table style="border-collapse:collapse;border:0;background:transparent;color:inherit;margin:4px 0">\n'
@@ -135,7 +135,7 @@ def _row(row: Row, board: Board, span: tuple[float, float], sides: list[str], *,
 def _baseline(rates: BaselineWinRates | None) -> str:
     if rates is None:
         return ""
-    heads, rows = baseline_heads(rates), baseline_cells(rates)[:_MAX_ROWS]
+    heads, rows = baseline_heads(rates), baseline_cells(rates)[:MAX_ROWS]
     sides = ["left" if head == "model" else "right" for head in heads]
     table = _text_table([heads, *rows], sides)
     above, *below = (

@@ -89,6 +89,11 @@ class RateSettings:
     #: The model whose win rates the others have beside their ratings, and the rule by which battles count.
     baseline: BaselineChoice | None = None
 
+    def for_folder(self) -> RateSettings:
+        """The same with the bootstrap refits of Bradley–Terry that a run folder holds."""
+        refitted = isinstance(self.method, BradleyTerry) and not self.style
+        return replace(self, n_bootstraps=getattr(self.method, "n_bootstraps", 0) if refitted else 0)
+
     @property
     def groupings(self) -> tuple[str, ...]:
         """The columns of ``by``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tiltyard.core.ratings.result import Ratings, speaks_of_these_voters
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
 from tiltyard.errors import BadOption, CannotRate
+from tiltyard.foundation.arrays import Ints
 
 #: Findings that explain why two models cannot be compared.
 _REASONS = frozenset(
@@ -101,21 +103,17 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     if not together or ratings.interval is None or np.isnan(ratings.interval.low[[i, j]]).any():
         why = [str(finding) for finding in ratings.findings if finding.name in _REASONS]
         raise CannotRate(" ".join([f"{a} and {b} cannot be compared by these battles.", *why]))
-    assert ratings.uncertainty is not None
-    dof = float(ratings.uncertainty.difference_dof()[i, j])
     difference = float(ratings.rating[i] - ratings.rating[j])
-    error = float(np.sqrt(ratings.uncertainty.differences()[i, j]))
-    if error**2 <= ZERO_VARIANCE_TOLERANCE:
+    ends = DifferenceIntervals(table, ratings).ends(i, j)
+    if ends is None:
         raise CannotRate(
             f"{a} and {b} cannot be compared by these battles. Their difference is the same whichever battles are "
             "left out, so nothing tells how certain it is. Look for battles that are listed under both names."
         )
-    half = float(critical_value(method.level, dof)) * error
-    low, high = _reach(table, ratings, method, (i, j), half)
     ranks = rank_models(ratings, level=method.level)
     assert ranks is not None
     settled = bool(ranks.above[i, j] or ranks.above[j, i])
-    expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
+    expected = expected_score(difference, method.scale, ratings.extras.get("tie_parameter"))
     ahead, behind = _prompts(table, i, j)
     # A's wins, losses and ties in the direct battles, and the number of both_bad outcomes.
     scoring = method.scoring()
@@ -124,36 +122,62 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     record = count_records(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models), scoring)
     both_bad = counts.n[theirs & (counts.kind == Kind.BOTH_BAD)].sum()
     return Comparison(
-        a, b, difference, difference + low, difference + high, method.level, ratings.interval.scope,
+        a, b, difference, *ends, method.level, ratings.interval.scope,
         settled, expected, *(int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(both_bad)), ahead, behind, ratings.findings,
     )  # fmt: skip
 
 
-def _reach(
-    table: Table, ratings: Ratings, method: BradleyTerry, pair: tuple[int, int], half: float
-) -> tuple[float, float]:
-    """How far the interval of a difference extends below and above it, in points.
+def expected_score(difference: float, scale: float, tie_parameter: float | None = None) -> float:
+    """A's expected share of the points where its rating is higher by ``difference``; ties are Davidson's, if modelled."""
+    ratio = math.pow(10.0, -abs(difference) / scale)
+    tied = (tie_parameter or 0.0) * math.sqrt(ratio)
+    score = (1.0 + tied / 2.0) / (1.0 + ratio + tied)
+    return score if difference >= 0 else 1.0 - score
+
+
+class DifferenceIntervals:
+    """The intervals of differences of ratings, each pair alone.
 
     With a prior, a model with hardly a loss or a win uses its own posterior, as its rating does.
     """
-    if method.prior_sd is None or method.style:
-        return -half, half
-    pairs = score_pairs(method.limited(table).table.counts, len(table.models), method.scoring())
-    if not nearly_one_sided(pairs)[list(pair)].any():
-        return -half, half
-    unit = method.scale / math.log(10.0)
-    tie = ratings.extras.get("tie_parameter")
-    members = np.flatnonzero(ratings.group == ratings.group[pair[0]])
-    posterior = Posterior.of(
-        pairs,
-        members,
-        ratings.rating / unit,
-        None if tie is None else math.log(tie),
-        (unit / method.prior_sd) ** 2,
-    )
-    place, other = np.searchsorted(members, pair).tolist()
-    reach = posterior.difference_interval(place, other, method.level)
-    return half * reach.low / reach.half, half * reach.high / reach.half
+
+    def __init__(self, table: Table, ratings: Ratings) -> None:
+        assert ratings.uncertainty is not None
+        assert ratings.interval is not None
+        self._ratings, self._level, method = ratings, ratings.interval.level, ratings.method
+        self._variance = ratings.uncertainty.differences()
+        self._dof = ratings.uncertainty.difference_dof()
+        self._pairs = None
+        if isinstance(method, BradleyTerry) and method.prior_sd is not None and not method.style:
+            pairs = score_pairs(method.limited(table).table.counts, len(table.models), method.scoring())
+            self._pairs, self._one_sided = pairs, nearly_one_sided(pairs)
+
+    def ends(self, i: int, j: int) -> tuple[float, float] | None:
+        """Between which differences of the models i and j the truth lies; ``None`` where nothing varies."""
+        error = float(np.sqrt(self._variance[i, j]))
+        if error**2 <= ZERO_VARIANCE_TOLERANCE:
+            return None
+        difference = float(self._ratings.rating[i] - self._ratings.rating[j])
+        half = float(critical_value(self._level, float(self._dof[i, j]))) * error
+        if self._pairs is None or not self._one_sided[[i, j]].any():
+            return difference - half, difference + half
+        members, posterior = self._posterior(int(self._ratings.group[i]))
+        place, other = np.searchsorted(members, (i, j)).tolist()
+        reach = posterior.difference_interval(place, other, self._level)
+        return difference + half * reach.low / reach.half, difference + half * reach.high / reach.half
+
+    @cache  # noqa: B019 - lives as long as the comparison
+    def _posterior(self, group: int) -> tuple[Ints, Posterior]:
+        ratings, method = self._ratings, self._ratings.method
+        assert isinstance(method, BradleyTerry)
+        assert method.prior_sd is not None
+        assert self._pairs is not None
+        unit = method.scale / math.log(10.0)
+        tie = ratings.extras.get("tie_parameter")
+        members = np.flatnonzero(ratings.group == group)
+        log_tie = None if tie is None else math.log(tie)
+        precision = (unit / method.prior_sd) ** 2
+        return members, Posterior.of(self._pairs, members, ratings.rating / unit, log_tie, precision)
 
 
 def _prompts(table: Table, i: int, j: int) -> tuple[int | None, int | None]:

@@ -176,7 +176,7 @@ def rating_variance(
     until somebody chooses. So it is where prompts do not lie within the groups that were chosen.
     """
     clustering = choose_clusters(table, scoring, choice, findings)
-    spread = clustered_variance(table, scoring, fitted, clustering, unit, findings)
+    spread = alone = clustered_variance(table, scoring, fitted, clustering, unit, findings)
     if choice in table.levels:
         by_prompt = choose_clusters(table, scoring, "auto", [])
         if prompt_key in by_prompt.keys and not holds_whole_prompts(table, choice):
@@ -186,7 +186,7 @@ def rating_variance(
             table, fitted.row_scores(scoring), by_voter=voter_key in clustering.keys
         ).items():
             wide = clustered_variance(table, scoring, fitted, clustering.coarser(name), unit, [])
-            findings.append(_dependent_prompts(name, p, spread, wide, level))
+            findings.append(_dependent_prompts(name, p, alone, wide, level))
             spread = spread.widened(wide)
     findings += dof_findings(table.models, (fitted.group >= 0) & spread.varies, spread.uncertainty.dof)
     return spread

@@ -25,11 +25,11 @@ from tiltyard.files.answer import (
 from tiltyard.files.judgments import prompt_id
 from tiltyard.files.records import Records
 
-_PROMPTS = ("prompt", "instruction", "question", "query", "input")
+PROMPT_NAMES = ("prompt", "instruction", "question", "query", "input")
 _CONVERSATIONS = ("messages", "conversations", "conversation")
 _RESPONSES = ("response", "output", "answer", "completion", "generated_text", "prediction")
-_MODELS = ("model", "generator", "model_name", "model_id")
-_IDS = ("prompt_id", "question_id", "uid", "task_id")
+MODEL_NAMES = ("model", "generator", "model_name", "model_id")
+ID_NAMES = ("prompt_id", "question_id", "uid", "task_id")
 #: Other names of fields of an answer.
 _FIELDS = {
     "category": ("category", "subject", "topic", "dataset"),
@@ -47,11 +47,11 @@ _FIELDS = {
     "system": ("system", "system_prompt"),
 }
 #: Columns that are not models where each model has a column.
-_NOT_MODELS = frozenset(
+NOT_MODEL_NAMES = frozenset(
     {
-        *_PROMPTS,
+        *PROMPT_NAMES,
         *_CONVERSATIONS,
-        *_IDS,
+        *ID_NAMES,
         "id",
         "index",
         "row",
@@ -108,10 +108,10 @@ class AnswerTable:
         names = {name.lower(): name for name in reversed(list(columns))}
         if any(battle <= names.keys() for battle in _BATTLES):
             return None
-        prompt, talk = _among(names, _PROMPTS), _among(names, _CONVERSATIONS)
-        response, model = _among(names, _RESPONSES), _among(names, _MODELS)
+        prompt, talk = _among(names, PROMPT_NAMES), _among(names, _CONVERSATIONS)
+        response, model = _among(names, _RESPONSES), _among(names, MODEL_NAMES)
         scored = score_columns(columns, usual=response is not None)
-        others = [name for name in columns if name.lower() not in _NOT_MODELS and name not in scored]
+        others = [name for name in columns if name.lower() not in NOT_MODEL_NAMES and name not in scored]
         models = tuple(others) if wide and response is None and model is None and prompt is not None else ()
         if talk is not None and response is None and not models:
             prompt, chat = talk, True
@@ -120,7 +120,7 @@ class AnswerTable:
         if prompt is None or not (response or chat or models):
             return None
         # A plain id numbers the rows, and in tables with a column of models not the prompts.
-        known = _IDS if model is not None else (*_IDS, "id")
+        known = ID_NAMES if model is not None else (*ID_NAMES, "id")
         fields = {name: _among(names, spellings) for name, spellings in _FIELDS.items()}
         return cls(
             prompt=prompt,

@@ -123,7 +123,7 @@ assert_type(rated_board.to_json(), str)
 assert_type(rated_board.compare("x", "y").sentence, str)
 assert_type(tiltyard.rate("battles.jsonl", method=Elo(k=8), columns={"model_a": "left"}), RatedBoard)
 assert_type(tiltyard.verify("run"), tiltyard.Verification)
-assert_type(tiltyard.simulate(models=4, prompts=10, votes=500).to_dict(), dict[str, Any])
+assert_type(tiltyard.simulate(models=4, prompts=10, votes=500).to_dict(), dict[str, object])
 
 
 def report(events: Events) -> None:
@@ -143,7 +143,6 @@ tiltyard.rate(
     tiltyard.battles_from_scores({"item": [1], "x": [0.5], "y": [1.0]}, margin=0.1), **checked.options
 )
 tiltyard.check("battles.jsonl", level=0.9)  # type: ignore[call-arg]
-assert_type(tiltyard.votes_to_flip(table), tiltyard.core.ratings.ranks.Flip | None)
 
 with tiltyard.Client("http://127.0.0.1:8420", patience=5) as voter:
     assert_type(voter.next_matchup("demo", ahead=True), Matchup)

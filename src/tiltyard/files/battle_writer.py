@@ -15,7 +15,6 @@ from datetime import date
 from typing import Any, BinaryIO, Literal, cast
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import TIE_BOTH_BAD, Outcome, parse_outcome
@@ -28,6 +27,7 @@ from tiltyard.files.canonical_columns import (
     TEXT,
     TYPES,
     canonical_array,
+    typed_array,
 )
 from tiltyard.foundation.local_files import atomic_write
 
@@ -155,6 +155,8 @@ def stream_csv(battles: Iterable[Battle], size: int) -> Iterator[bytes]:
 
 def stream_parquet(batches: Iterable[pa.RecordBatch], both_bad: str | None = None) -> Iterator[bytes]:
     """Parquet, with one chunk per batch and one for the footer. The first batch fixes columns and types."""
+    import pyarrow.parquet as pq
+
     sink = _Sink()
     writer, schema, row = None, None, 0
     try:
@@ -334,7 +336,7 @@ def _needed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _array(name: str, values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     try:
-        return pa.array(values, kind)
+        return typed_array(values, kind)
     except (pa.ArrowException, OverflowError, ValueError) as error:
         raise BadBattle(f"{name} cannot be written to Parquet: {error}") from None
 

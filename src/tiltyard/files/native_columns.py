@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tiltyard.core.battles.battle import Battle
+from tiltyard.core.battles.battle import ALWAYS_WRITTEN, Battle
 from tiltyard.errors import BadBattle
 from tiltyard.files.canonical_columns import (
     CANONICAL,
@@ -147,6 +147,14 @@ class ColumnReader:
                     if self.invalid is None:
                         raise
                     self.invalid.add(where, error.problem, row)
+
+    def plain_rows(self) -> Iterator[dict[str, object]]:
+        """The rows of a file that `write_batches` wrote, as `Battle.to_dict` makes them: each was checked before."""
+        for batch in self._read(self.stored, _BATCH_ROWS, coded=False):
+            for row in batch.to_pylist():
+                known = {name: row.pop(name, None) for name in CANONICAL}
+                stated = {n: value for n, value in known.items() if value is not None or n in ALWAYS_WRITTEN}
+                yield stated | _unpacked(self.records.name, row)
 
     def _read(self, columns: Sequence[str], batch_size: int, *, coded: bool) -> Iterator[pa.RecordBatch]:
         """The columns under their canonical names and in their canonical types."""

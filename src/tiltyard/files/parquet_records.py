@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
@@ -62,6 +61,8 @@ class ParquetRecords(FileRecords):
     @classmethod
     def opened(cls, file: InputFile) -> ParquetRecords:
         """Read the footer of an uncompressed file."""
+        import pyarrow.parquet as pq
+
         with translate_read_errors(file.name), pq.ParquetFile(file.path) as parquet:
             # Do not read the metadata of single columns: on a damaged file, Arrow's binding crashes
             # the process.
@@ -93,6 +94,8 @@ class ParquetRecords(FileRecords):
         self, columns: Sequence[str], batch_size: int, codes: Collection[str] = ()
     ) -> Iterator[pa.RecordBatch]:
         """The named columns with the file's types; those in ``codes`` dictionary-encoded."""
+        import pyarrow.parquet as pq
+
         coded = [name for name in codes if _is_text(self.schema.field(name).type)]
         sizes, size = self._sizes(columns), self.file.path.stat().st_size
         # Values that a file repeats by number are delivered once for each row.

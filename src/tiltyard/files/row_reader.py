@@ -7,14 +7,13 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadBattle
-from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, STYLE, TYPES
+from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, STYLE, TYPES, typed_array
 from tiltyard.files.conditions import Condition
 from tiltyard.files.format import BattleFormat, Settled, SkippedRecord
 from tiltyard.files.invalid_rows import InvalidRows
@@ -27,7 +26,6 @@ from tiltyard.foundation.quoted_values import quoted
 
 #: Appended if a preference contradicts the winner: JudgeArena's early files look like native ones.
 _OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with "
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -216,16 +214,12 @@ def _column(name: str, chunk: Sequence[tuple[str, Battle]]) -> pa.Array:
     if name in CANONICAL:
         values = [getattr(battle, name) for _, battle in chunk]
         kind = TYPES[name]
-        if name == "time":
-            # Of datetimes Arrow would load pandas to make an array.
-            values = [
-                None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
-                for moment in values
-            ]
     else:
         values = [battle.extra.get(name) for _, battle in chunk]
         kind = pa.float64() if name in STYLE else None
     try:
+        if name in CANONICAL:
+            return typed_array(values, TYPES[name])
         return pa.array(values, type=kind) if kind else _free_array(values)
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
         raise _first_bad(name, kind, chunk, values) from None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import count
 from textwrap import wrap
@@ -14,7 +16,9 @@ from typing import Any, Literal, TypeVar
 from tiltyard.core.board import RatedGroup, pair_rows
 from tiltyard.core.board.board_rows import Row
 from tiltyard.errors import MissingExtra
+from tiltyard.foundation.local_files import replace_file
 from tiltyard.report.escapes import escape_controls
+from tiltyard.settings.environment import read_environment
 
 #: A Vega-Lite specification: its keys are those of Vega-Lite.
 Spec = dict[str, Any]
@@ -28,6 +32,8 @@ _NUMBERED_MODELS = 16
 _SWEEP_MODELS = 12
 ACCENT = "#2f6f8f"
 _WIDTH_PIXELS = 640
+#: Charts of reports are specs as they stand here: importing Altair costs seconds.
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 
 #: ``any`` is for a page that may be light or dark: its colours are visible on both.
 ChartTheme = Literal["light", "dark", "any"]
@@ -56,10 +62,21 @@ def need_charts() -> None:
 
 @cache
 def javascript() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, for a page that works offline."""
+    """Vega, Vega-Lite and Vega-Embed in one script, for a page that works offline.
+
+    Making it takes two seconds, so it is kept in the home folder, if that can be written.
+    """
+    kept = read_environment().home / "cache" / f"charts-{version('vl-convert-python')}.js"
+    with suppress(OSError, UnicodeDecodeError):
+        return kept.read_text(encoding="utf-8")
     import vl_convert
 
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    made = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    with suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with replace_file(kept) as file:
+            file.write(made.encode())
+    return made
 
 
 def chart_data(values: Sequence[Mapping[str, object]]) -> Any:
@@ -121,8 +138,6 @@ def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
 
 def sweep_spec(ratings: Mapping[float, Mapping[str, float]], best: Sequence[str] | None = None) -> Spec:
     """The first ratings under each K. ``best`` lists models, best first; otherwise the first K decides."""
-    import altair as alt
-
     if best is None:
         first = next(iter(ratings.values()))
         best = sorted(first, key=lambda model: -first[model])
@@ -132,19 +147,27 @@ def sweep_spec(ratings: Mapping[float, Mapping[str, float]], best: Sequence[str]
         for k, found in ratings.items()
         for model in best
     ]
-    chart = (
-        alt.Chart(chart_data(values))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("K:Q", scale=alt.Scale(type="log", base=2), title="K"),
-            y=alt.Y("rating:Q", scale=alt.Scale(zero=False), title="Elo"),
-            color=alt.Color(
-                "model:N", sort=list(best), title=None, legend=alt.Legend(symbolLimit=_SWEEP_MODELS)
-            ),
-            tooltip=["model:N", "K:Q", "rating:Q"],
-        )
-    )
-    return spec_of(chart.properties(width="container", height=300))
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": 300,
+        "data": {"values": values},
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": _number("K", "K", scale={"type": "log", "base": 2}),
+            "y": _number("rating", "Elo", scale={"zero": False}),
+            "color": _name("model", sort=list(best), legend={"symbolLimit": _SWEEP_MODELS}),
+            "tooltip": [_name("model"), _number("K", "K"), _number("rating", "Elo")],
+        },
+    }
+
+
+def _number(field: str, title: str, **words: Any) -> Spec:
+    return {"field": field, "type": "quantitative", "title": title, **words}
+
+
+def _name(field: str, **words: Any) -> Spec:
+    return {"field": field, "type": "nominal", "title": None, **words}
 
 
 def ratings_chart(rows: Sequence[Row]) -> Any:
@@ -186,25 +209,31 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
 
 
-def _heatmap(cells: list[dict[str, object]], shown: list[str], color: Any, text: str, format_: str) -> Spec:
-    import altair as alt
-
-    base = (
-        alt.Chart(chart_data([]))
-        .transform_calculate(row="models[datum.a]", column="models[datum.b]")
-        .encode(
-            x=alt.X("column:N", sort=shown, title=None, axis=alt.Axis(orient="top", labelAngle=-40)),
-            y=alt.Y("row:N", sort=shown, title=None),
-            tooltip=["row:N", "column:N", alt.Tooltip("score:Q", format=".2f"), "battles:Q"],
-        )
-    )
-    chart: Any = base.mark_rect().encode(color=color)
-    if len(shown) <= _NUMBERED_MODELS:
-        chart = chart + base.mark_text(fontSize=11, color="#111").encode(text=alt.Text(text, format=format_))
-    step = 26 if len(shown) <= _NUMBERED_MODELS else 18
-    chart = chart.add_params(alt.param(name="models", value=shown))
-    # Altair would check each of the cells.
-    return spec_of(chart.properties(width="container", height=alt.Step(step))) | {"data": {"values": cells}}
+def _heatmap(cells: list[dict[str, object]], shown: list[str], color: Spec, format_: str) -> Spec:
+    numbered = len(shown) <= _NUMBERED_MODELS
+    tooltip = [_name("row", title="row"), _name("column", title="column")]
+    tooltip += [_number("score", "score", format=".2f"), _number("battles", "battles")]
+    layers: list[Spec] = [{"mark": "rect", "encoding": {"color": color}}]
+    if numbered:
+        text = {key: color[key] for key in ("field", "type")} | {"format": format_}
+        layers.append({"mark": {"type": "text", "fontSize": 11, "color": "#111"}, "encoding": {"text": text}})
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": {"step": 26 if numbered else 18},
+        "params": [{"name": "models", "value": shown}],
+        "data": {"values": cells},
+        "transform": [
+            {"calculate": "models[datum.a]", "as": "row"},
+            {"calculate": "models[datum.b]", "as": "column"},
+        ],
+        "encoding": {
+            "x": _name("column", sort=shown, axis={"orient": "top", "labelAngle": -40}),
+            "y": _name("row", sort=shown),
+            "tooltip": tooltip,
+        },
+        "layer": layers,
+    }
 
 
 class Picture(str):
@@ -231,41 +260,38 @@ def win_rate_picture(pairs: Mapping[str, Sequence[Any]], models: Sequence[str]) 
 
 
 def _scores(cells: list[dict[str, object]], shown: list[str]) -> Spec:
-    import altair as alt
-
-    scale = alt.Scale(domain=[0, 0.5, 1], range=["#d98a5f", "#f4f1ea", "#5f9fbf"])
-    color = alt.Color("score:Q", scale=scale, title="score")
-    return _heatmap(cells, shown, color, "score:Q", ".2f")
+    scale = {"domain": [0, 0.5, 1], "range": ["#d98a5f", "#f4f1ea", "#5f9fbf"]}
+    return _heatmap(cells, shown, _number("score", "score", scale=scale), ".2f")
 
 
 def _battles(cells: list[dict[str, object]], shown: list[str]) -> Spec:
-    import altair as alt
-
-    scale = alt.Scale(range=["#f4f1ea", "#6fa08a"], zero=True)
-    return _heatmap(cells, shown, alt.Color("battles:Q", scale=scale), "battles:Q", ",d")
+    scale = {"range": ["#f4f1ea", "#6fa08a"], "zero": True}
+    return _heatmap(cells, shown, _number("battles", "battles", scale=scale), ",d")
 
 
 def _calibration(rated: RatedGroup) -> Spec:
-    import altair as alt
-
     assert rated.prediction is not None
     values = [
         {"predicted": round(p, 4), "observed": round(y, 4), "battles": n}
         for p, y, n in rated.prediction.calibration
     ]
-    domain = alt.Scale(domain=[0, 1])
-    line = alt.Chart(chart_data([{"v": 0}, {"v": 1}])).mark_line(strokeDash=[4, 4], color="#999")
-    points = (
-        alt.Chart(chart_data(values))
-        .mark_circle(color=ACCENT, opacity=0.9)
-        .encode(
-            x=alt.X("predicted:Q", scale=domain, title="predicted score"),
-            y=alt.Y("observed:Q", scale=domain, title="observed score"),
-            size=alt.Size("battles:Q", legend=None, scale=alt.Scale(range=[30, 400])),
-            tooltip=["predicted:Q", "observed:Q", "battles:Q"],
-        )
-    )
-    return spec_of((line.encode(x="v:Q", y="v:Q") + points).properties(width="container", height=320))
+    both = {"x": _number("v", "predicted score"), "y": _number("v", "observed score")}
+    found = {
+        "x": _number("predicted", "predicted score", scale={"domain": [0, 1]}),
+        "y": _number("observed", "observed score", scale={"domain": [0, 1]}),
+        "size": _number("battles", "battles", legend=None, scale={"range": [30, 400]}),
+    }
+    line = {"type": "line", "color": "#999", "strokeDash": [4, 4]}
+    dots = {"type": "circle", "color": ACCENT, "opacity": 0.9, "tooltip": True}
+    return {
+        "$schema": _SCHEMA,
+        "width": "container",
+        "height": 320,
+        "layer": [
+            {"data": {"values": [{"v": 0}, {"v": 1}]}, "mark": line, "encoding": both},
+            {"data": {"values": values}, "mark": dots, "encoding": found},
+        ],
+    }
 
 
 @dataclass(frozen=True, slots=True)

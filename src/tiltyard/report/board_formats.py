@@ -10,8 +10,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.board.win_rates import BaselineRow, BaselineRule, BaselineWinRates
@@ -19,7 +17,6 @@ from tiltyard.core.ratings.ranks import Flip
 from tiltyard.core.ratings.result import speaks_of_these_voters
 from tiltyard.report.escapes import escape_controls, markdown_text
 from tiltyard.report.html_parts import section_html, table_html, text_html
-from tiltyard.report.name_columns import NameTable
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -296,18 +293,6 @@ def _percent(value: float | None) -> str:
 
 def _range(low: float | None, high: float | None) -> str:
     return "–" if low is None or high is None else f"{100 * low:.1f} – {100 * high:.1f}"
-
-
-def baseline_lines(rates: BaselineWinRates, top: int | None = None) -> RenderableType:
-    """The table under a board in a terminal, or its first ``top`` rows."""
-    rates = replace(rates, rows=rates.rows[:top])
-    notes = [escape_controls(note) for note in baseline_notes(rates)]
-    return Group(
-        Text(escape_controls(baseline_title(rates)), style="bold"),
-        "",
-        NameTable(baseline_heads(rates), list(baseline_cells(rates))),
-        *(["", *notes] if notes else []),
-    )
 
 
 def baseline_html(rates: BaselineWinRates | None, name: str) -> str:

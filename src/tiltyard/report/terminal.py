@@ -12,9 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from tiltyard.core.board import Board, RatedGroup, Row
+from tiltyard.core.board.win_rates import BaselineWinRates
 from tiltyard.core.ratings import Finding
 from tiltyard.report.board_formats import (
-    baseline_lines,
+    baseline_cells,
+    baseline_heads,
+    baseline_notes,
+    baseline_title,
     has_rd,
     interval_text,
     left_out_sentence,
@@ -25,7 +29,7 @@ from tiltyard.report.board_formats import (
     title_parts,
 )
 from tiltyard.report.escapes import escape_controls
-from tiltyard.report.name_columns import COLUMN_GAP_CHARACTERS, MIN_NAME_CHARACTERS, short_names
+from tiltyard.report.name_columns import COLUMN_GAP_CHARACTERS, MIN_NAME_CHARACTERS, NameTable, short_names
 
 #: The bar uses the width left by the other columns, within these limits.
 _MAX_BAR_CHARACTERS, _MIN_BAR_CHARACTERS = 32, 8
@@ -212,3 +216,15 @@ def findings_list(findings: tuple[Finding, ...]) -> RenderableType:
         text.append(escape_controls(finding.advice), style="italic")
         lines.append(text)
     return Group(*lines)
+
+
+def baseline_lines(rates: BaselineWinRates, top: int | None = None) -> RenderableType:
+    """The table under a board in a terminal, or its first ``top`` rows."""
+    rates = replace(rates, rows=rates.rows[:top])
+    notes = [escape_controls(note) for note in baseline_notes(rates)]
+    return Group(
+        Text(escape_controls(baseline_title(rates)), style="bold"),
+        "",
+        NameTable(baseline_heads(rates), list(baseline_cells(rates))),
+        *(["", *notes] if notes else []),
+    )

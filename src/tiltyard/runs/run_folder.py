@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 from tiltyard.core.board import RatedGroup
 from tiltyard.errors import BadBattle, BadOption
-from tiltyard.files import BattleSource, write_battles
+from tiltyard.files import BattleSource
 from tiltyard.files.battle_tables import Progress, copy_battles, models_by_group
+from tiltyard.files.battle_writer import write_rows
+from tiltyard.files.native_columns import ColumnReader
 from tiltyard.files.parquet_tables import write_columns
 from tiltyard.foundation.local_files import refuse_unwritable, replace_folder
 from tiltyard.report.board_page import render_page
@@ -111,7 +114,8 @@ def _write_lines(path: Path, copied: BattleSource, wanted: bool) -> str:
     if rows > MAX_BATTLE_LINES and not wanted:
         return f"{rows:,} battles are more than {MAX_BATTLE_LINES:,}; --jsonl writes it"
     try:
-        write_battles(path, copied.battles())
+        # One reader: the file was written a moment ago, by column.
+        write_rows(path, cast("ColumnReader", copied.readers[0]).plain_rows())
     except BadBattle as error:
         if wanted:
             raise

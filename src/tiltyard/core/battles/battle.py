@@ -104,7 +104,7 @@ class Battle:
         row: dict[str, object] = {}
         for name in _FIELDS:
             value = getattr(self, name)
-            if value is not None or name in _ALWAYS:
+            if value is not None or name in ALWAYS_WRITTEN:
                 row[name] = _written(value)
         row["winner"] = self.spelled_winner
         return row | dict(self.extra)
@@ -112,7 +112,7 @@ class Battle:
 
 _FIELDS = tuple(f.name for f in dataclasses.fields(Battle) if f.name not in ("extra", "spelling"))
 _TEXT_FIELDS = ("source", "question_id", "judge_model", "dimension", "category", "language", "voter")
-_ALWAYS = frozenset({"source", "question_id", "judge_model"})
+ALWAYS_WRITTEN = frozenset({"source", "question_id", "judge_model"})
 _READ = frozenset(_FIELDS) | {"outcome"}
 
 

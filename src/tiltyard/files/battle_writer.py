@@ -298,7 +298,7 @@ def _spelled(winners: pa.Array, row: int, both_bad: str | None) -> pa.Array:
             if first >= 0:
                 raise BadBattle(error.problem, where=f"row {row + first + 1}") from None
             spellings.append(None)
-    return pa.array(spellings, pa.string()).take(places)
+    return typed_array(spellings, pa.string()).take(places)
 
 
 def _fitted(array: pa.Array, column: pa.Field, row: int) -> pa.Array:

@@ -112,6 +112,7 @@ def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
     rows = [row for row in rated.board.rows if row.group == 0]
     specs: dict[str, Spec] = {}
     shown = [row.model for row in rows[:HEATMAP_MODELS]]
+    first = _first_of(HEATMAP_MODELS, rows)
     if len(shown) > 2:
         # A cell for each pair that met, both ways; models by their place in ``shown``, since names may be long.
         cells: list[dict[str, object]] = []
@@ -121,10 +122,10 @@ def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
                 a, b, score = place[pair.model_a], place[pair.model_b], round(pair.a_score, 4)
                 cells.append({"a": a, "b": b, "score": score, "battles": pair.battles})
                 cells.append({"a": b, "b": a, "score": round(1.0 - pair.a_score, 4), "battles": pair.battles})
-        specs["Score of row against column"] = _scores(cells, shown)
-        specs["Battles by pair"] = _battles(cells, shown)
+        specs[f"Score of row against column{first}"] = _scores(cells, shown)
+        specs[f"Battles by pair{first}"] = _battles(cells, shown)
     if rated.sweep:
-        specs["Elo under other values of K"] = sweep_spec(
+        specs[f"Elo under other values of K{_first_of(_SWEEP_MODELS, rows)}"] = sweep_spec(
             {
                 k: dict(zip(ratings.models, ratings.rating.tolist(), strict=True))
                 for k, ratings in rated.sweep.items()
@@ -134,6 +135,10 @@ def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
     if rated.prediction is not None:
         specs["Predicted against observed score"] = _calibration(rated)
     return specs
+
+
+def _first_of(most: int, rows: Sequence[Row]) -> str:
+    return f": first {most} of {len(rows)} models" if len(rows) > most else ""
 
 
 def sweep_spec(ratings: Mapping[float, Mapping[str, float]], best: Sequence[str] | None = None) -> Spec:
@@ -219,7 +224,7 @@ def _heatmap(cells: list[dict[str, object]], shown: list[str], color: Spec, form
         layers.append({"mark": {"type": "text", "fontSize": 11, "color": "#111"}, "encoding": {"text": text}})
     return {
         "$schema": _SCHEMA,
-        "width": "container",
+        "width": "container" if numbered else {"step": 18},
         "height": {"step": 26 if numbered else 18},
         "params": [{"name": "models", "value": shown}],
         "data": {"values": cells},

@@ -11,7 +11,7 @@ import numpy as np
 
 from tiltyard.core.board import Board, RatedGroup, Row, pair_rows
 from tiltyard.core.ratings.ranks import claims_over_all
-from tiltyard.report.board_charts import HEATMAP_MODELS, chart_specs, charts_available
+from tiltyard.report.board_charts import chart_specs, charts_available
 from tiltyard.report.board_formats import (
     baseline_html,
     flip_sentence,
@@ -64,21 +64,27 @@ def render_page(title: str, groups: Sequence[RatedGroup], facts: RunFacts | None
     facts = facts or RunFacts()
     several = len(groups) > 1
     overview = f"{matrix_html(groups, facts.by or 'group')}{_contents(groups)}" if several else ""
-    body = (
-        f"{overview}{boards_html(groups, fold_charts=several)}{_methods(title, groups, facts)}{charts_note()}"
-    )
+    body = f"{overview}{boards_html(groups, fold_charts=several, fold_boards=several)}{_methods(title, groups, facts)}{charts_note()}"
     return offline_page(title, body, footer=PAGE_FOOTER)
 
 
 def boards_html(
-    groups: Sequence[RatedGroup], *, fold_charts: bool = False, pair_address: PairAddress = lambda *_: None
+    groups: Sequence[RatedGroup],
+    *,
+    fold_charts: bool = False,
+    fold_boards: bool = False,
+    pair_address: PairAddress = lambda *_: None,
 ) -> str:
     """The boards with their charts and tables, one after the other.
 
-    ``fold_charts`` closes the charts, so that what draws them is needed only when a reader opens them.
+    ``fold_charts`` closes the charts, so that what draws them is needed only when a reader opens them;
+    ``fold_boards`` closes all boards but the first.
     ``pair_address`` is where the inconsistent matches of a pair can be read: group, both models.
     """
-    return "".join(_section(rated, index, fold_charts, pair_address) for index, rated in enumerate(groups))
+    return "".join(
+        _section(rated, index, (fold_charts, fold_boards and index > 0), pair_address)
+        for index, rated in enumerate(groups)
+    )
 
 
 def _contents(groups: Sequence[RatedGroup]) -> str:
@@ -89,17 +95,16 @@ def _contents(groups: Sequence[RatedGroup]) -> str:
     return f'<nav aria-label="Contents"><ul>\n{links}<li><a href="#methods">Methods</a></li>\n</ul></nav>\n'
 
 
-def _section(rated: RatedGroup, index: int, fold_charts: bool, pair_address: PairAddress) -> str:
+def _section(rated: RatedGroup, index: int, fold: tuple[bool, bool], pair_address: PairAddress) -> str:
     """What is settled, the board and its chart come first, details after them."""
     mark = section_mark(index)
     heading = "" if rated.name is None else f"<h2>{text_html(rated.name)}</h2>\n"
     settled = settled_sentence(rated)
     flip = flip_sentence(rated.flips)
     charts = _charts(rated, index) if charts_available() else ""
-    if charts and fold_charts:
+    if charts and fold[0]:
         charts = f'<details class="charts"><summary>Charts</summary>\n{charts}</details>\n'
     parts = [
-        heading,
         f'<p class="settled">{sentence_html(settled)}</p>\n' if settled else "",
         _lede(rated.board),
         _findings_link(rated.board, mark),
@@ -110,7 +115,10 @@ def _section(rated: RatedGroup, index: int, fold_charts: bool, pair_address: Pai
         charts,
         *(_pairs(rated, pair_address), _sweep(rated), _prediction(rated), _method(rated)),
     ]
-    return f'<section class="rated" id="{mark}">\n{"".join(parts)}</section>\n'
+    body = f"{heading}{''.join(parts)}"
+    if fold[1]:
+        body = f'<details class="group"><summary>{heading}</summary>\n{"".join(parts)}</details>\n'
+    return f'<section class="rated" id="{mark}">\n{body}</section>\n'
 
 
 def _findings_link(board: Board, mark: str) -> str:
@@ -169,12 +177,13 @@ def _table(board: Board) -> str:
     body: list[str] = []
     group: int | None = 0
     tier: int | None = 1
+    tiers = _has_tiers(board)
     for row in board.rows:
         if row.group != group:
             group, tier = row.group, row.tier
             text = "No rating" if group is None else "Not comparable with those above"
             body.append(f'<tr class="apart"><td></td><td colspan="{len(heads) - 1}">{text}</td></tr>\n')
-        mark = ' class="tier"' if row.tier is not None and row.tier != tier else ""
+        mark = ' class="tier"' if tiers and row.tier is not None and row.tier != tier else ""
         tier = row.tier
         cells = "".join(
             f"<td{_class_of(kind)}>{cell}</td>"
@@ -191,12 +200,19 @@ def _heads(board: Board) -> list[tuple[str, str]]:
     """Headings, and the class of their columns: name, number, or number that a phone leaves out."""
     heads = [("", "n"), ("Model", "m"), ("Rating", "n")]
     if board.level is not None:
-        heads += [(f"{100 * board.level:g}% interval", "n"), ("Ranks", "n"), ("Tier", "n more")]
+        tier = [("Tier", "n more")] if _has_tiers(board) else []
+        heads += [(f"{100 * board.level:g}% interval", "n more"), ("Ranks", "n"), *tier]
     if has_rd(board):
         heads.append(("RD", "n"))
     heads += [(name, "n more") for name in ("Won", "Lost", "Tied")]
     # A laptop has room for one of them beside the chart; the files have both.
     return [*heads, ("Shrunk" if _has_shrunk(board) else "Both bad", "n more")]
+
+
+def _has_tiers(board: Board) -> bool:
+    """Whether tiers tell something: not where all models are in one, or each in its own."""
+    tiers = [(row.group, row.tier) for row in board.rows if row.tier is not None]
+    return 1 < len(set(tiers)) < len(tiers)
 
 
 def _has_shrunk(board: Board) -> bool:
@@ -211,7 +227,10 @@ def _cells(row: Row, board: Board) -> list[str]:
     label = "" if row.placed is None else f" <small>({row.placed})</small>"
     cells = [_number(row.rank), f"{text_html(row.model)}{label}", _number(row.rating, "{:.0f}")]
     if board.level is not None:
-        cells += [interval_text(row), rank_range(row.rank_low, row.rank_high), _number(row.tier)]
+        # A phone has the interval below the rating.
+        cells[-1] += f'<small class="slim">{interval_text(row)}</small>'
+        cells += [interval_text(row), rank_range(row.rank_low, row.rank_high)]
+        cells += [_number(row.tier)] if _has_tiers(board) else []
     if has_rd(board):
         cells.append(_number(row.rd, "{:.0f}"))
     cells += map(_number, (row.wins, row.losses, row.ties))
@@ -241,9 +260,7 @@ def _charts(rated: RatedGroup, index: int) -> str:
         figure_html(f"spec-{index}-{number}", title, spec)
         for number, (title, spec) in enumerate(chart_specs(rated).items())
     )
-    many = sum(row.group == 0 for row in rated.board.rows) > HEATMAP_MODELS
-    note = f"<p><small>Heatmaps show the first {HEATMAP_MODELS} models.</small></p>\n" if many else ""
-    return f'<div class="figures">{figures}</div>\n{note}'
+    return f'<div class="figures">{figures}</div>\n'
 
 
 def _pairs(rated: RatedGroup, pair_address: PairAddress) -> str:
@@ -420,7 +437,7 @@ class ChartLayout:
 
 
 #: For papers and screens, and for phones.
-WIDE = ChartLayout(width=640.0, names=250.0, space=9.0, ticks=6)
+WIDE = ChartLayout(width=640.0, names=300.0, space=9.0, ticks=6)
 NARROW = ChartLayout(width=350.0, names=None, space=7.0, ticks=4)
 
 

@@ -19,5 +19,9 @@
   };
   const drawAll = () => document.querySelectorAll(".chart").forEach(draw);
   for (const fold of document.querySelectorAll("details")) fold.addEventListener("toggle", drawAll);
+  // A link to a folded board opens it.
+  const unfold = () => document.getElementById(location.hash.slice(1))?.querySelector("details.group")?.setAttribute("open", "");
+  addEventListener("hashchange", unfold);
+  unfold();
   drawAll();
 }

@@ -228,7 +228,7 @@ def _cells(row: Row, board: Board) -> list[str]:
     cells = [_number(row.rank), f"{text_html(row.model)}{label}", _number(row.rating, "{:.0f}")]
     if board.level is not None:
         # A phone has the interval below the rating.
-        cells[-1] += f'<small class="slim">{interval_text(row)}</small>'
+        cells[-1] += f'<small class="slim">{text}</small>' if (text := interval_text(row)) else ""
         cells += [interval_text(row), rank_range(row.rank_low, row.rank_high)]
         cells += [_number(row.tier)] if _has_tiers(board) else []
     if has_rd(board):

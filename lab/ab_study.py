@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from lab.broken_models import MARGIN_POINTS, broken_rows, planted_rows
 from lab.study_pages import write_page
 from tiltyard._version import __version__
 from tiltyard.core.ratings.paired_difference import (
@@ -314,7 +315,14 @@ def _score_rows(worlds: int) -> Iterator[str]:
         yield f"| {name} | {' | '.join(shares)} |"
 
 
-def ab_page(worlds: int, score_worlds: int, cluster_worlds: int, command: str, processes: int = 1) -> str:
+def ab_page(
+    worlds: int,
+    score_worlds: int,
+    cluster_worlds: int,
+    broken_worlds: int,
+    command: str,
+    processes: int = 1,
+) -> str:
     """All tables as Markdown."""
     return "\n".join(
         [
@@ -346,6 +354,24 @@ def ab_page(worlds: int, score_worlds: int, cluster_worlds: int, command: str, p
             "|---|--:|--:|--:|",
             *_cluster_rows(cluster_worlds, processes),
             "",
+            "### Judges that cannot tell, before a broken model",
+            "",
+            (
+                f"{broken_worlds:,} runs of `tiltyard.ab` for each judge, a function, with 40 prompts. The second model's answers are about "
+                f"something else. The margin is {MARGIN_POINTS:.0f} points and the goal `not-worse`, so that a judge that sees nothing "
+                "says it at the first look. *False*: called the same or not worse."
+            ),
+            "",
+            "| judge | false | said |",
+            "|---|--:|---|",
+            *broken_rows(broken_worlds, processes),
+            "",
+            "What planting costs: the share of spoilt answers among a judge's calls, counted by the judge.",
+            "",
+            "| prompts | at first | beside a kept proof |",
+            "|--:|--:|--:|",
+            *planted_rows(),
+            "",
             "## Scores",
             "",
             f"Share of {score_worlds:,} worlds in which the 95 % interval holds the true difference, by the number of samples.",
@@ -375,11 +401,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--worlds", type=int, default=300, help="worlds of each kind of judge")
     parser.add_argument("--score-worlds", type=int, default=1000, help="worlds of each kind of scores")
     parser.add_argument("--cluster-worlds", type=int, default=500, help="worlds of each kind of clusters")
+    parser.add_argument("--broken-worlds", type=int, default=500, help="runs of each judge of broken models")
     parser.add_argument("--processes", type=int, default=2, help="rows of several comparisons at once")
     parser.add_argument("--out", type=Path, help="a Markdown file")
     options = parser.parse_args(arguments)
-    counts = options.worlds, options.score_worlds, options.cluster_worlds
-    command = "python -m lab.ab_study --worlds {} --score-worlds {} --cluster-worlds {}".format(*counts)
+    counts = options.worlds, options.score_worlds, options.cluster_worlds, options.broken_worlds
+    words = "--worlds {} --score-worlds {} --cluster-worlds {} --broken-worlds {}".format(*counts)
+    command = f"python -m lab.ab_study {words}"
     text = ab_page(*counts, command, options.processes)
     write_page(text, options.out)
 

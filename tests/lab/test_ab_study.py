@@ -17,6 +17,7 @@ from lab.ab_study import (
     main,
     stopped,
 )
+from lab.broken_models import BROKEN_JUDGES, decisions, planted_share
 from tiltyard.core.ratings.paired_difference import ABDecision
 
 
@@ -55,9 +56,27 @@ def test_a_world_of_several_candidates_has_the_differences_that_it_says():
         assert found == pytest.approx(truth, abs=0.03)
 
 
+@pytest.mark.slow(but_every=3)
+@pytest.mark.parametrize("name", BROKEN_JUDGES)
+def test_no_judge_calls_a_broken_model_as_good(name):
+    found = decisions(name, range(4))
+    assert found.total() == 4
+    assert not found.keys() & {"same", "not worse", "better"}
+    if name.startswith("sharp"):
+        assert found == {"worse": 4}
+
+
+def test_spoilt_answers_are_a_tenth_of_the_calls_at_most():
+    assert max(planted_share(80)) <= 0.1
+    assert planted_share(30)[1] <= 0.1
+
+
+@pytest.mark.slow
 def test_the_page_has_its_tables(tmp_path):
-    main(["--worlds", "2", "--score-worlds", "3", "--cluster-worlds", "3", "--out", str(tmp_path / "ab.md")])
+    counts = ("--worlds", "2", "--score-worlds", "3", "--cluster-worlds", "3", "--broken-worlds", "1")
+    main([*counts, "--out", str(tmp_path / "ab.md")])
     text = (tmp_path / "ab.md").read_text()
     assert "| uneven prompts | 80 | 0 of 2 |" in text
     assert "| log-normal | " in text
     assert text.count(" of 3 |") == len(FAMILIES) + len(JUDGES) + 2 * 3 * len(CLUSTERS)
+    assert text.count("| 0 of 1 |") == len(BROKEN_JUDGES)

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 import tiltyard
-from support.arranged import Arranged, killing
+from support.arranged import Arranged, killing, write_lines
 from support.servers.paid_llm import paid_llm
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption
@@ -947,3 +947,113 @@ class TestPython:
             tiltyard.ab([], [], judge=lambda *_: "A", judge_version="")
         with pytest.raises(BadOption, match="judge_version"):
             tiltyard.ab([], [], judge="m", judge_version="1")
+
+
+class TestFunctionsThatAnswer:
+    @staticmethod
+    def _fine(_prompt, first, second):
+        return "A" if "fine" in first and "fine" not in second else "B" if "fine" in second else "tie"
+
+    def _ab(self, folder, *sides, version="1", **options):
+        stated = {"judge": self._fine, "judge_version": "1", "output_dir": folder / "runs"}
+        return tiltyard.ab(*sides, **(stated | {"model_version": version} | options))
+
+    @pytest.fixture(autouse=True)
+    def _home(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
+
+    def test_plain_and_async_ones_are_asked_once_for_a_version(self, tmp_path):
+        asked = []
+
+        def poor(prompt):
+            asked.append(prompt)
+            return f"{prompt} The {hash(prompt)} is what one would say here, poorly."
+
+        async def fine(prompt):
+            asked.append(prompt)
+            usage = {"output_tokens": 30, "cost_usd": 0.01}
+            return {"response": f"{prompt} The {hash(prompt)} is a fine thing to say here.", "usage": usage}
+
+        prompts = [f"Question {k}?" for k in range(40)]
+        found = self._ab(tmp_path, poor, fine, prompts=prompts)
+        assert (found.name_a, found.name_b, found.decision) == ("poor", "fine", "better")
+        assert sorted(asked) == sorted(2 * prompts)
+        assert self._ab(tmp_path, poor, fine, prompts=prompts).decision == "better"
+        assert len(asked) == 80
+        self._ab(tmp_path, poor, fine, prompts=prompts, version="2")
+        assert len(asked) == 160
+        assert Arranged(tmp_path).call("verify", found.details["run"]).code == 0
+
+    def test_a_function_answers_the_prompts_of_the_other_side(self, tmp_path):
+        wordy(tmp_path, "a.jsonl", 40, lambda _: " poor")
+        usage = {"output_tokens": 20, "cost_usd": 0.5}
+
+        def fine(prompt):
+            return {"response": f"It is fine to say: {prompt}", "usage": usage, "scores": {"accuracy": 0.5}}
+
+        assert self._ab(tmp_path, tmp_path / "a.jsonl", fine).decision == "better"
+        rows = [{"prompt_id": f"q{k}", "prompt": f"Q{k}?", "category": f"c{k % 5}"} for k in range(40)]
+        write_lines(tmp_path / "bank.jsonl", rows)
+
+        def finer(prompt):
+            tokens = {"output_tokens": 10 + len(prompt) % 3, "cost_usd": 0.25}
+            return {
+                "response": f"fine {prompt}",
+                "usage": tokens,
+                "scores": {"accuracy": 0.5 + len(prompt) / 9},
+            }
+
+        # With scores of their own they need no judge.
+        plain = tiltyard.ab(
+            fine, finer, prompts=tmp_path / "bank.jsonl", model_version="1", cluster="category"
+        )
+        assert (plain.basis, plain.decision, plain.compared) == ("scores", "better", 40)
+        assert [one.name for one in plain.costs] == ["dollars", "output tokens"]
+
+    @pytest.mark.parametrize(
+        ("said", "problem"),
+        [
+            (None, "returned None"),
+            ("", "empty answer"),
+            (ValueError("no"), "ValueError"),
+            ({"usage": {}}, "missing"),
+        ],
+    )
+    def test_one_that_fails_ends_the_comparison_and_is_asked_again(self, tmp_path, said, problem):
+        asked = []
+
+        def one(prompt):
+            asked.append(prompt)
+            return f"fine {prompt}"
+
+        def other(prompt):
+            if isinstance(said, Exception):
+                raise said
+            return said
+
+        prompts = [f"Question {k}?" for k in range(30)]
+        with pytest.raises(BadOption, match=problem):
+            self._ab(tmp_path, one, other, prompts=prompts)
+
+        def mended(prompt):
+            return f"poor {prompt}"
+
+        mended.__name__ = "other"
+        assert self._ab(tmp_path, one, mended, prompts=prompts).decision == "worse"
+        assert len(asked) == 30
+
+    def test_what_is_missing_or_named_twice_is_refused(self, tmp_path):
+        def one(prompt):
+            return prompt
+
+        for sides, options in (
+            ((one, one), {"prompts": ["a"]}),
+            ((one, str.upper), {"prompts": ["a", "a"]}),
+            ((one, str.upper), {"prompts": []}),
+            ((one, str.upper), {"prompts": [{"text": "a"}]}),
+            ((one, str.upper), {"prompts": ["a"], "model_version": None}),
+            (([], []), {"prompts": ["a"], "model_version": None}),
+            (([], []), {}),
+        ):
+            with pytest.raises(BadOption, match=r"prompts|functions|model_version"):
+                self._ab(tmp_path, *sides, **options)

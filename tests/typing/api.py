@@ -84,6 +84,7 @@ assert_type(board.rows[0].rating, float | None)
 assert_type(board.rows[0].both_bad_rate, float | None)
 
 assert_type(tiltyard.compare_models(table, "x", "y").sentence, str)
+tiltyard.ab("old.eval", str.upper, model_version="1", judge="m", prompts=["?", {"prompt": "!"}])
 several = tiltyard.ab("old.eval", "b.eval", "c.eval", score=["accuracy"], guard={"safety": 0.02})
 assert_type(several.comparisons, tuple[tiltyard.ABReport, ...])
 assert_type(tiltyard.check_fit(table).dispersion, float)

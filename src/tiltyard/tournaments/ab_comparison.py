@@ -20,6 +20,7 @@ from tiltyard.files.answer_formats.lm_eval import lower_is_better_metrics
 from tiltyard.files.answers import answer_columns, drop_replaced_answers, open_runs
 from tiltyard.files.input_address import shown_path
 from tiltyard.foundation.option_names import option_name, refuse_unknown
+from tiltyard.judges.providers.python_functions import ModelFunction
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.judging_sections import paid_text
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS, ab_level
@@ -37,6 +38,7 @@ from tiltyard.tournaments.ab_scores import (
     refuse_unknown_scores,
     score_table,
 )
+from tiltyard.tournaments.function_answers import PromptInputs, function_answers
 from tiltyard.tournaments.python_tournament import (
     FollowedRun,
     Judge,
@@ -56,8 +58,8 @@ _SHOWN_CHARACTERS = 60
 Goal = Literal["decide", "not-worse"]
 #: How many scores or columns a message lists.
 _LISTED_COUNT = 12
-#: A file in any known format, or answers, as values, as mappings with their fields, or as a frame.
-Side = str | os.PathLike[str] | Iterable[Answer | Mapping[str, Any]] | Any
+#: A file in any known format; answers, as values, as mappings with their fields, or as a frame; or a function that answers.
+Side = str | os.PathLike[str] | Iterable[Answer | Mapping[str, Any]] | ModelFunction | Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +141,9 @@ class ABOptions(JudgingOptions, total=False):
     bounds: tuple[float, float]
     cluster: str
     ties_are_same: bool
+    #: What functions are asked, and their version: a new one is asked again.
+    prompts: PromptInputs
+    model_version: str
 
 
 def ab(
@@ -153,9 +158,9 @@ def ab(
     """Is B better than A? By the scores that both carry, or by a judge that is asked until it is decided.
 
     ``base`` and each candidate are files of answers or logs in any known format, folders of several runs, answers,
-    mappings, or frames. Without a candidate, the file has several models, and ``a="X", b="Y"`` name them. The result has ``decision``
-    (``better``, ``not worse``, ``same``, ``worse`` or ``undecided``, said of B; ``cannot tell`` of the judge; ``guard
-    failed``), the difference with its interval, and ``verdict``, a sentence. With several scores, guards or candidates,
+    mappings, frames, or functions, which are asked the ``prompts``. Without a candidate, the file has several models,
+    and ``a="X", b="Y"`` name them. The result has ``decision`` (``better``, ``not worse``, ``same``, ``worse`` or
+    ``undecided``, said of B; ``cannot tell`` of the judge; ``guard failed``), the difference with its interval, and ``verdict``, a sentence. With several scores, guards or candidates,
     its ``comparisons`` has each of them.
     """
     refuse_unknown("ab", options, ABOptions)
@@ -176,7 +181,8 @@ def ab(
         **plain,
     )
     watch = FollowedRun(options.get("progress"))
-    return off_the_loop(partial(compare_ab, (base, *candidates), settings, watch))
+    sides = (base, *candidates)
+    return off_the_loop(lambda: compare_ab(_answered(sides, options, watch), settings, watch))
 
 
 async def ab_async(
@@ -191,6 +197,21 @@ async def ab_async(
     """The same as `ab`, without blocking the event loop."""
     asked = partial(ab, base, *candidates, judge=judge, score=score, margin=margin, **options)
     return await asyncio.to_thread(asked)
+
+
+def _answered(sides: Sequence[Side], options: ABOptions, watch: RunObserver) -> Sequence[Side]:
+    """The sides, with the answers of those that are functions to the prompts, or else to those of the other sides."""
+    functions, version = [side for side in sides if callable(side)], options.get("model_version")
+    if bool(functions) != (version is not None) or (not functions and "prompts" in options):
+        raise BadOption(
+            "model_version and a function that answers need each other; prompts are for functions"
+        )
+    if version is None:
+        return sides
+    others = (one for side in sides if not callable(side) for one in _read(side, []) if one.comparable)
+    prompts = options.get("prompts") or {one.prompt_id: one.to_dict() for one in others}.values()
+    answers = iter(function_answers(functions, prompts, version, watch))
+    return [next(answers) if callable(side) else side for side in sides]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
+from tiltyard.core.ratings.level_test import holm, p_of_exchange
 from tiltyard.core.ratings.paired_difference import (
     MIN_CLUSTER_COUNT,
     ABDecision,
@@ -32,7 +33,6 @@ _LARGE_SCORE_POINTS = 10.0
 NO_CLUSTERS = "prompt"
 #: Fields of an answer that samples can come in; further ones are those that a file has beside them.
 _FIELDS = ("category", "source", "language")
-_PERMUTATION_COUNT, _LEVEL = 999, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,30 +231,12 @@ def _numbered(clusters: Mapping[str, str]) -> Ints:
 
 
 def _differing(values: Floats, numbers: Mapping[str, Ints]) -> list[str]:
-    """Fields by which samples differ more than chance explains, by Holm's rule; the coarsest first.
-
-    The statistic is the sum of squared sums of each cluster. The draws have a fixed seed.
-    """
-    residuals = values - values.mean()
-
-    def spread(order: Ints | slice, clusters: Ints) -> float:
-        return float((np.bincount(clusters, residuals[order]) ** 2).sum())
-
-    found = []
+    """Fields by which samples differ more than chance explains, by Holm's procedure; the coarsest first."""
+    found = {}
     for field, clusters in numbers.items():
-        draws = np.random.default_rng(0)
-        seen = spread(slice(None), clusters)
-        reached = sum(
-            spread(draws.permutation(len(residuals)), clusters) >= seen * (1.0 - 1e-12)
-            for _ in range(_PERMUTATION_COUNT)
-        )
-        found.append(((1 + reached) / (1 + _PERMUTATION_COUNT), field))
-    kept = []
-    for place, (p, field) in enumerate(sorted(found)):
-        if p > _LEVEL / (len(found) - place):
-            break
-        kept.append(field)
-    return sorted(kept, key=lambda field: int(numbers[field].max()))
+        order = np.argsort(clusters, kind="stable")
+        found[field] = p_of_exchange((values - values.mean())[order, np.newaxis], clusters[order])
+    return sorted(holm(found), key=lambda field: int(numbers[field].max()))
 
 
 def _field(answer: Answer, name: str) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import ChatPrompt
@@ -197,7 +197,7 @@ def _asked(
     with closing(Ledger(databases.ledger)) as ledger:
         resumed = ledger.plan_of(run) is not None
         row = ledger.open_run(run, errands.sha256, cap)
-        calls = _calls(errands, ledger)
+        calls = missing_calls(errands, ledger)
         assert config.caches.responses_dir is not None
         watch.begun(config.at(config.caches.responses_dir), calls, row.spent, cap, resumed=resumed)
         if calls:
@@ -222,7 +222,7 @@ def _asked(
     return GenerationResult(had, written, missing, truncated, limits, spent, list(why))
 
 
-def _calls(errands: GenerationPlan, ledger: Ledger) -> int:
+def missing_calls(errands: GenerationPlan, ledger: Ledger) -> int:
     """The number of calls to make; identical requests of two entrants count once."""
     calls: set[str] = set()
     still_open = errands.open()
@@ -334,8 +334,14 @@ def _author(entrant: Entrant, environment: Environment, prices: PriceBook) -> En
     generate = entrant.generate
     assert generate is not None
     fields = generate.model_dump(exclude={"system"})
-    own = {"name": entrant.entrant_id, "form": "text", "prompt_cache": "off", "family": entrant.family}
-    settings = complete_judge({**fields, **own}, prices)
+    return open_author({**fields, "family": entrant.family}, entrant.entrant_id, environment, prices)
+
+
+def open_author(
+    fields: Mapping[str, Any], name: str, environment: Environment, prices: PriceBook
+) -> EntrantSetup:
+    """A model that answers under this name, by the fields of where it is served."""
+    settings = complete_judge({**fields, "name": name, "form": "text", "prompt_cache": "off"}, prices)
     provider, price = open_model(settings, environment, prices)
     return EntrantSetup(
         settings, provider, VerdictForm.TEXT, price, prices.traits(settings.provider, settings.model)

@@ -109,7 +109,7 @@ def read_bank(config: TournamentConfig) -> list[Prompt]:
     """The prompts of the bank, in order, with unique ``prompt_id``."""
     path = config.at(config.prompts.bank_path)
     bank: dict[str, Prompt] = {}
-    for where, prompt in _bank_prompts(path):
+    for where, prompt in bank_prompts(path):
         if prompt.prompt_id in bank and bank[prompt.prompt_id] != prompt:
             raise UnreadableFile(f"{where}: duplicate prompt_id {prompt.prompt_id!r}; rename one")
         bank[prompt.prompt_id] = prompt
@@ -118,7 +118,7 @@ def read_bank(config: TournamentConfig) -> list[Prompt]:
     return list(bank.values())
 
 
-def _bank_prompts(path: Path) -> Iterator[tuple[str, Prompt]]:
+def bank_prompts(path: Path) -> Iterator[tuple[str, Prompt]]:
     """The prompts of a bank; of a log of another tool, those of its samples."""
     # A pipe can be read only once, and is no log.
     source = open_answers(path) if path.is_file() else None

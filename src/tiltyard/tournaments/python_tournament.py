@@ -17,7 +17,7 @@ from tiltyard.core.ratings import Finding
 from tiltyard.errors import BadOption
 from tiltyard.foundation.option_names import refuse_unknown
 from tiltyard.judges.judging_run import RunProgress
-from tiltyard.judges.providers.python_judge import JudgeFunction, judge_fields
+from tiltyard.judges.providers.python_functions import JudgeFunction, function_fields
 from tiltyard.runs.tournament_writer import read_run_documents
 from tiltyard.settings.prices import PriceEntry, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge
@@ -79,7 +79,7 @@ def named_judges(judge: Judge | Sequence[Judge], options: JudgingOptions) -> lis
     if (version is not None) != any(map(callable, judges)):
         raise BadOption("judge_version and a judge that is a function need each other")
     place = options.get("provider"), options.get("base_url"), options.get("api_key_env")
-    stated = [judge_fields(one, version or "") if callable(one) else one for one in judges]
+    stated = [function_fields(one, version or "") if callable(one) else one for one in judges]
     return [QuickJudge(one, *place) if isinstance(one, str) else _stated_judge(one, place) for one in stated]
 
 

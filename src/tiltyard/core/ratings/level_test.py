@@ -8,7 +8,8 @@ scores go the same way more often than under random signs for each prompt, and f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -80,18 +81,19 @@ def departing_levels(table: Table, scores: RowScores, *, by_voter: bool) -> dict
             part, group = _joined(groups, max(_MOST_SUM_COUNT // m, _LEAST_PROMPTS))
             at, size = part[unit] * m, (len(group) + 1) * m
             sums = sum_by_index(at + sample.a, residual, size) - sum_by_index(at + sample.b, residual, size)
-            found[level] = _p_value(sums.reshape(-1, m)[:-1], group)
+            found[level] = p_of_exchange(sums.reshape(-1, m)[:-1], group)
             continue
         # People and judges who share prompts are told apart by `mixed-sources`; they are no sample of sources.
         likeness = [] if level == "source" else _likeness_of_signs(sample, residual, keys, clusters)
         if any(matrix.any() for matrix in likeness):
             found[level] = max(map(_p_of_signs, likeness))
-    departing: dict[str, float] = {}
-    for rank, (level, p) in enumerate(sorted(found.items(), key=lambda item: item[1])):
-        if p > _LEVEL / (len(found) - rank):
-            break
-        departing[level] = p
-    return departing
+    return holm(found)
+
+
+def holm(tests: Mapping[str, float]) -> dict[str, float]:
+    """Those of several tests, by name with their p-values, that are significant together, by Holm's procedure."""
+    line = sorted(tests.items(), key=lambda item: item[1])
+    return dict(takewhile(lambda item: item[1] <= _LEVEL / (len(line) - line.index(item)), line))
 
 
 def _sample(table: Table) -> CodedBattles:
@@ -147,8 +149,11 @@ def departure_by_group(sums: Floats, group: Ints) -> Callable[[Ints], float]:
     return departure
 
 
-def _p_value(sums: Floats, group: Ints) -> float:
-    """Of parts in groups, which are contiguous; 1 as soon as it is sure to be above the level."""
+def p_of_exchange(sums: Floats, group: Ints) -> float:
+    """How often parts that are exchanged among groups are as alike within them; 1 as soon as it is sure to be above the level.
+
+    Groups are contiguous; the draws have a fixed seed.
+    """
     departure = departure_by_group(sums, group)
     least = departure(np.arange(len(group))) * (1.0 - _ROUNDING_TOLERANCE)
     exceeded, most = 0, int(_LEVEL * (_PERMUTATION_COUNT + 1)) - 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.judges.providers.provider import Provider
-from tiltyard.judges.providers.python_judge import PythonJudge
+from tiltyard.judges.providers.python_functions import PythonFunction
 from tiltyard.judges.providers.replay import ReplayProvider
 from tiltyard.settings.model_endpoints import PROVIDERS, PYTHON, REPLAY, EndpointRoute
 
@@ -28,7 +28,7 @@ def open_provider(
     file of recorded replies. ``route`` adds path, query and headers.
     """
     if name == PYTHON:
-        return PythonJudge(base_url or "")
+        return PythonFunction(base_url or "")
     if name != REPLAY:
         return open_http_provider(name, base_url, api_key, timeout_seconds, route)
     if base_url is None:

@@ -1,4 +1,4 @@
-"""Functions as judges: they are called in this process, and their verdicts are kept as replies are."""
+"""Functions as judges and as models: they are called in this process, and what they return is kept as replies are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm, VerdictStep, read_reply
-from tiltyard.errors import BadOption, ProviderFault
+from tiltyard.errors import BadOption, ProviderFault, UnreadableFile
+from tiltyard.files.answer import Answer
 from tiltyard.foundation.quoted_values import quoted
 from tiltyard.judges.providers.provider import Body, Capabilities, Provider, Usage
 from tiltyard.settings.model_endpoints import PYTHON
@@ -18,28 +19,34 @@ from tiltyard.settings.model_endpoints import PYTHON
 #: Takes the prompt and the responses that are shown first and second; returns ``A``, ``B``, ``tie``, one of the five
 #: steps, or a mapping with ``verdict`` and ``reasoning``. It may be a coroutine function.
 JudgeFunction = Callable[[str, str, str], Any]
+#: Takes a prompt; returns the answer, or a mapping with ``response``, and ``usage`` or ``scores`` as in a file of answers.
+#: It may be a coroutine function.
+ModelFunction = Callable[[str], Any]
 
 _TIE = "tie"
 #: The functions of this process, by address.
-_functions: dict[str, JudgeFunction] = {}
+_functions: dict[str, Callable[..., Any]] = {}
 
 
-def judge_fields(function: JudgeFunction, version: str) -> dict[str, Any]:
-    """The settings of a judge that is this function. Verdicts that it gave in this version are not asked again.
+def function_fields(
+    function: JudgeFunction | ModelFunction, version: str, option: str = "judge_version"
+) -> dict[str, Any]:
+    """The settings of a judge or model that is this function. What it said in this version is not asked again.
 
-    A coroutine function is called many times at once, another one once at a time, in a thread.
+    A coroutine function is called many times at once, another one once at a time, in a thread. ``option`` is where the
+    version was stated.
     """
     name = getattr(function, "__name__", type(function).__name__).strip("<>")
     if not (version and version.isprintable()):
-        raise BadOption(f"judge_version is {version!r}; expected a text, such as '1'")
+        raise BadOption(f"{option} is {version!r}; expected a text, such as '1'")
     address = f"{PYTHON}:{name}@{version}"
     _functions[address] = function
     at_once = {} if inspect.iscoroutinefunction(function) else {"concurrency": 1}
     return {"model": name, "provider": PYTHON, "base_url": address, "form": VerdictForm.TOOL.value, **at_once}
 
 
-class PythonJudge(Provider):
-    """A function as a judge. Its address has its name and version."""
+class PythonFunction(Provider):
+    """A function as a judge or model. Its address has its name and version."""
 
     name = PYTHON
     adapter_version = 1
@@ -50,18 +57,19 @@ class PythonJudge(Provider):
         self.base_url = self.address = address
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
-        assert ask.shown is not None
+        if ask.shown is None:
+            return {"model": model, "prompt": ask.user}
         shown = {"prompt": ask.shown.prompt, "first": ask.shown.first, "second": ask.shown.second}
         return {"model": model, **shown, **options}
 
     def read(self, body: Body) -> tuple[Reply, Usage | None]:
-        return Reply(None, body), None
+        return (Reply(body["response"]) if "response" in body else Reply(None, body)), None
 
     async def complete(self, body: Body) -> Body:
         function = _functions.get(self.address)
         if function is None:
             raise self._failed("is a function: compare in Python, with judge=FUNCTION")
-        shown = body["prompt"], body["first"], body["second"]
+        shown = [body[name] for name in ("prompt", "first", "second") if name in body]
         try:
             if inspect.iscoroutinefunction(function):
                 said = await function(*shown)
@@ -69,7 +77,21 @@ class PythonJudge(Provider):
                 said = await asyncio.to_thread(function, *shown)
         except Exception as error:
             raise self._failed(f"raised {type(error).__name__}: {error}") from error
-        return self._verdict(said)
+        return self._verdict(said) if len(shown) > 1 else self._answer(said)
+
+    def _answer(self, said: object) -> Body:
+        """An answer as it is kept; anything else is an error of the function, as with a verdict."""
+        stated = said if isinstance(said, Mapping) else {"response": said}
+        kept = {name: stated[name] for name in ("response", "usage", "scores") if name in stated}
+        try:
+            row = Answer.from_dict(
+                {"prompt_id": "", "prompt": "", "model": "", **kept}, "its answer"
+            ).to_dict()
+        except UnreadableFile as error:
+            raise self._failed(f"returned {quoted(said)}: {error}") from None
+        if not str(row["response"]).strip():
+            raise self._failed("returned an empty answer")
+        return {name: row[name] for name in kept if name in row}
 
     def _verdict(self, said: object) -> Body:
         """A verdict as it is kept; anything else is an error of the function, and not kept."""
@@ -84,7 +106,7 @@ class PythonJudge(Provider):
 
     def _failed(self, problem: str) -> ProviderFault:
         return ProviderFault(
-            f"the judge {self.address} {problem}", status=HTTPStatus.INTERNAL_SERVER_ERROR, fatal=True
+            f"the function {self.address} {problem}", status=HTTPStatus.INTERNAL_SERVER_ERROR, fatal=True
         )
 
     async def aclose(self) -> None:

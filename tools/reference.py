@@ -26,7 +26,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import PydanticUndefined, core_schema
 from typer.main import get_command
 
 from tiltyard import errors as error_tree
@@ -48,9 +49,11 @@ from tiltyard.foundation.telemetry import INSTRUMENTS
 from tiltyard.postgres.connections import open_pool
 from tiltyard.postgres.schema_migrations import migrations
 from tiltyard.settings.identity_words import load_families
+from tiltyard.settings.model_endpoints import PROVIDERS, REPLAY
 from tiltyard.settings.prices import open_prices
 from tiltyard.settings.serving_settings import ServingSettings, serving_variable
 from tiltyard.settings.sign_in_settings import SIGN_IN_VARIABLES, SignInSettings
+from tiltyard.settings.tournament_config import TournamentConfig
 from tiltyard.web import assets
 from tiltyard.web.access.route_access import ROUTE_NEEDS
 from tiltyard.web.edge.problem_details import (
@@ -538,6 +541,70 @@ def families() -> str:
     return f"As of {known.as_of}:\n\n{table('family, names, words', rows)}"
 
 
+class SchemaOfFile(GenerateJsonSchema):
+    """What a configuration's file may say, with the short forms that validators translate."""
+
+    #: By validator: what it takes besides what it makes of it.
+    SHORT_FORMS: Mapping[str, JsonSchemaValue | None] = {
+        "_one_or_many": {"type": "string", "minLength": 1},
+        "default_if_empty.<locals>.<lambda>": {"type": "null"},
+        "with_default_modes": {"type": "null"},
+        "PromptSelection._spelled": {"const": "all"},
+        # A judge by the name of its model.
+        "<lambda>": {"type": "string", "minLength": 1},
+        "ConfigSection._translated": None,
+    }
+    WORDS: Mapping[str, list[str]] = {"_known": [*PROVIDERS], "_known_or_local": [*PROVIDERS, REPLAY]}
+
+    def function_before_schema(self, schema: core_schema.BeforeValidatorFunctionSchema) -> JsonSchemaValue:
+        made = super().function_before_schema(schema)
+        name = schema["function"]["function"].__qualname__
+        short = self.SHORT_FORMS[name]
+        if name == "_one_or_many" and '"string"' not in json.dumps(made["items"]):
+            short = None
+        if name == "with_default_modes":
+            inner = made.get("patternProperties", {})
+            inner |= {key: {"anyOf": [value, short]} for key, value in inner.items()}
+        return made if short is None else {"anyOf": [made, short]}
+
+    def function_after_schema(self, schema: core_schema.AfterValidatorFunctionSchema) -> JsonSchemaValue:
+        words = self.WORDS.get(getattr(schema["function"]["function"], "__qualname__", ""))
+        return super().function_after_schema(schema) | ({} if words is None else {"enum": words})
+
+
+def _corrected(node: Any) -> None:
+    """Limits belong to the long form, and have other names for lists and mappings than for texts; titles say nothing."""
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), str):
+            del node["title"]
+        for limit in ("minLength", "additionalProperties"):
+            if limit in node and "anyOf" in node:
+                node["anyOf"][0][limit] = node.pop(limit)
+        unit = {"array": "Items", "object": "Properties"}.get(str(node.get("type")))
+        if unit and "minLength" in node:
+            node[f"min{unit}"] = node.pop("minLength")
+    for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _corrected(each)
+
+
+def tournament_schema() -> str:
+    """The JSON schema of a tournament's file, for editors."""
+    schema = TournamentConfig.model_json_schema(schema_generator=SchemaOfFile)
+    _corrected(schema)
+    for name, section in {"TournamentConfig": schema, **schema["$defs"]}.items():
+        owner = found(name)
+        fields = section.get("anyOf", [section])[0]["properties"]
+        told = comments(owner)
+        for field, one in fields.items():
+            one["description"] = told.get(field, "")
+        fields |= {one: {"description": "A word of another tool."} for one in getattr(owner, "synonyms", ())}
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A tournament", **schema}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+#: Files that follow from the code as a whole.
+FILES: Mapping[str, Callable[[], str]] = {"tournament.schema.json": tournament_schema}
+
 PARTS: dict[str, Callable[..., str]] = {
     "arena settings": arena_settings,
     "serving settings": serving_settings,
@@ -581,6 +648,12 @@ def main() -> int:
             print(f"{own:6} {path.name}")
         elif (new := PART.sub(lambda one: f"{one[1]}\n{written(one[2])}\n\n{one[4]}", text)) != text:
             stale.append(path.name)
+            if "--check" not in sys.argv:
+                path.write_text(new, encoding="utf-8")
+    for name, make in FILES.items():
+        path, new = ROOT / "docs/reference" / name, make()
+        if "--words" not in sys.argv and (not path.is_file() or path.read_text(encoding="utf-8") != new):
+            stale.append(name)
             if "--check" not in sys.argv:
                 path.write_text(new, encoding="utf-8")
     if "--words" in sys.argv:

@@ -1,17 +1,20 @@
 """What is undocumented fails; what is documented runs."""
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from support.command import run
 from tiltyard.arena.accounts import SCOPES
@@ -29,6 +32,7 @@ from tiltyard.settings import live_models, tournament_sections
 from tiltyard.settings.config_section import validate_section
 from tiltyard.settings.model_endpoints import PROVIDERS
 from tiltyard.settings.prices import open_prices
+from tiltyard.settings.ready_tournaments import QuickJudge, quick_document, sample_files
 from tiltyard.settings.tournament_config import (
     SHIPPED,
     load_config,
@@ -162,9 +166,42 @@ def test_configurations_in_the_docs_are_valid(name, block, tmp_path):
             "rubrics": {"factuality": {}},
         }
         path.write_text(write_yaml({**least, **found}), encoding="utf-8")
+        assert not [*tournament_schema().iter_errors({**least, **found})]
         config = load_config(path)
         assert config.entrants
         open_prices(config.prices, tmp_path)
+
+
+@cache
+def tournament_schema():
+    path = DOCS / "reference/tournament.schema.json"
+    return Draft202012Validator(json.loads(path.read_text(encoding="utf-8")))
+
+
+def test_the_schema_for_editors_takes_what_the_configuration_takes():
+    sample = parse_yaml(sample_files()["tournament.yaml"], "sample").value
+    quick = quick_document(["a", "b"], [QuickJudge("m", options={"form": "text"})], [], mode="ab")
+    short = {"judges": "m", "prompts": {"ids": "p1"}, "limit_pairs": 3}
+    for right in (
+        sample,
+        quick,
+        sample | {"modes": None, "elo": None, "answers": ["a.jsonl", "b.jsonl"]},
+        sample | {"modes": {"mine": short, "pilot": None}, "prices": "prices.yaml"},
+        sample | {"judge": {"use_batch_api": True, "pilot_model": "m"}},
+    ):
+        assert not [*tournament_schema().iter_errors(right)]
+    for wrong in (
+        sample | {"budget": 5},
+        sample | {"checks": {"truncatd": 2}},
+        sample | {"judge": {"provider": "antropic"}},
+        sample | {"judge": {"max_tokens": 0}},
+        sample | {"modes": {"pilot": {"prompts": {"n": 3, "size": 2}}}},
+        sample | {"modes": {"pilot": {"judges": [{"model": "m", "from": "text"}]}}},
+        sample | {"entrants": [{"entrant_id": "a"}]},
+        sample | {"entrants": [{"entrant": "a"}, {"entrant_id": "b"}]},
+        {name: value for name, value in sample.items() if name != "rubrics"},
+    ):
+        assert [*tournament_schema().iter_errors(wrong)]
 
 
 def test_every_state_form_purpose_and_step_is_documented():

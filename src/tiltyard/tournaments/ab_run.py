@@ -172,7 +172,7 @@ class JudgedComparison:
             return None
         if not self.judged and not self.spent and self.first_match is not None:
             least = format_dollars(self.first_match)
-            return f"the budget covers no prompt: the two calls of the first may cost up to {least}"
+            return f"the budget covers no prompt: the two calls of the first may cost up to {least}, less with --max-tokens"
         return (
             "the rest of the budget does not cover the worst case of another prompt; run the command again with a "
             "higher --budget-usd to resume"

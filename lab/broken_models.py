@@ -84,16 +84,10 @@ def compare_broken(
         ]
         for side, responses in texts.items()
     )
-    options: ABOptions = {} if fixed is None else {"fixed": fixed}
-    found = ab(
-        *sides,
-        judge=judge,
-        judge_version=version or str(number),
-        margin=MARGIN_POINTS,
-        goal="not-worse",
-        output_dir=folder,
-        **options,
-    )
+    options: ABOptions = {"goal": "not-worse", "judge_version": version or str(number), "output_dir": folder}
+    if fixed is not None:
+        options["fixed"] = fixed
+    found = ab(*sides, judge=judge, margin=MARGIN_POINTS, **options)
     return found, asked
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import pytest
 
-from tiltyard.report.ab_report import ABReport, difference_text, interval_text
+from tiltyard.report.ab_report import ABReport, CostRatio, difference_text, interval_text
 
 
 def report(**known):
@@ -76,3 +77,28 @@ def test_a_notebook_shows_the_verdict_and_every_comparison_escaped():
     both = ABReport.combined([one, guard])._repr_html_()
     assert both.count("<tr") == 3
     assert "guard f1" in both
+
+
+def test_several_candidates_with_costs_are_drawn_with_both_intervals():
+    def candidate(name, middle, **fields):
+        cost = CostRatio("dollars", 40, 0.02, 0.02 * middle, middle * 0.8, middle * 1.25)
+        known = {"name_b": name, "basis": "scores", "unit": "f1", "costs": (cost,)}
+        return dataclasses.replace(report(decision="better", low=3.0), **(known | fields))
+
+    both = ABReport.combined([candidate("cheap<b>", 0.5), candidate("dear", 2.0)])._repr_html_()
+    assert both.count("<circle") == 2
+    assert both.count('stroke="none" font-size="12">cheap&lt;b&gt;') == 1
+    assert "nan" not in both
+    # Each has a horizontal and a vertical line; they cross at the dot, and cheap is on the left.
+    lines = re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)M([\d.]+) ([\d.]+)V([\d.]+)", both)
+    (left, _, right, at, low, high), (dear, *_) = [[float(one) for one in line] for line in lines]
+    assert left < at < right < dear
+    assert low > high
+    # What has no interval of its own is not drawn, and one alone is no picture.
+    open_end = candidate("open", 3.0, high=math.inf)
+    assert (
+        ABReport.combined([candidate("a", 0.5), candidate("b", 2.0), open_end])._repr_html_().count("<circle")
+        == 2
+    )
+    assert "<svg" not in ABReport.combined([candidate("a", 0.5), open_end])._repr_html_()
+    assert "<svg" not in candidate("a", 0.5)._repr_html_()

@@ -15,7 +15,7 @@ import tiltyard
 from support.arranged import Arranged, killing, write_lines
 from support.servers.paid_llm import paid_llm
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.errors import BadOption
+from tiltyard.errors import BadOption, InputError
 from tiltyard.judges.ledger import Ledger
 from tiltyard.runs.ab_lead import points, slot_preference
 from tiltyard.runs.tournament_writer import write_judged_run
@@ -1055,5 +1055,5 @@ class TestFunctionsThatAnswer:
             (([], []), {"prompts": ["a"], "model_version": None}),
             (([], []), {}),
         ):
-            with pytest.raises(BadOption, match=r"prompts|functions|model_version"):
+            with pytest.raises(InputError, match=r"prompt|functions|model_version"):
                 self._ab(tmp_path, *sides, **options)

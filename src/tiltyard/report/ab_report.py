@@ -10,7 +10,7 @@ from typing import Any
 
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.escapes import markdown_text
-from tiltyard.report.notebook_board import comparison_fragment
+from tiltyard.report.notebook_board import comparison_fragment, frontier_fragment
 
 #: What a guard is called that was shown to be worse.
 GUARD_FAILED = "guard failed"
@@ -231,30 +231,22 @@ class ABReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The result for programs; what is unknown or without bound is null."""
+        judged = {"findings": [dict(finding.to_dict()) for finding in self.findings]}
+        several = {
+            "candidates": [{"b": one.name_b, "decision": one.decision} for one in self.candidates],
+            "comparisons": [one.to_dict() for one in self.comparisons],
+        }
         return {
             "a": self.name_a,
             "b": self.name_b,
             **{name: getattr(self, name) for name in _PLAIN_FIELDS},
-            "difference": _finite(self.difference),
-            "low": _finite(self.low),
-            "high": _finite(self.high),
+            **{name: _finite(getattr(self, name)) for name in ("difference", "low", "high")},
             "lower_is_better": self.lower_is_better,
             "notes": list(self.notes),
             "costs": [one.to_dict() for one in self.costs],
             **self.details,
-            **(
-                {"findings": [dict(finding.to_dict()) for finding in self.findings]}
-                if self.basis == "judge"
-                else {}
-            ),
-            **(
-                {
-                    "candidates": [{"b": one.name_b, "decision": one.decision} for one in self.candidates],
-                    "comparisons": [one.to_dict() for one in self.comparisons],
-                }
-                if self.comparisons
-                else {}
-            ),
+            **(judged if self.basis == "judge" else {}),
+            **(several if self.comparisons else {}),
         }
 
     def to_markdown(self) -> str:
@@ -275,7 +267,28 @@ class ABReport:
     def _repr_html_(self) -> str:
         """The verdict, the comparisons and what to know of them, for a notebook."""
         listed = (self.numbers, *self.cost_lines, *self.notes, *map(str, self.findings))
-        return comparison_fragment(self.verdicts, self.table or [_HEADS, _row(self)], listed)
+        return (
+            comparison_fragment(self.verdicts, self.table or [_HEADS, _row(self)], listed) + self._frontier()
+        )
+
+    def _frontier(self) -> str:
+        """A picture of what candidates cost and how they differ by the first score, of those that have both intervals."""
+        shown = [one for one in self.comparisons if not one.guard] or [self]
+        points = {
+            one.name_b: (
+                (cost.low, cost.mean_b / cost.mean_a, cost.high),
+                (one.low, one.difference, one.high),
+            )
+            for one in shown
+            for cost in one.costs
+            if (cost.name, one.unit) == ("dollars", shown[0].unit)
+            if cost.low > 0.0 and math.isfinite(cost.high + one.low + one.high)
+        }
+        caption = (
+            f"Across: dollars of an answer by those of {self.name_a}, logarithmic, with 95% intervals. Up: {_by(shown[0])}, "
+            f"with intervals of {_percent(self.level)}. {self.name_a} is where the dashed lines cross."
+        )
+        return frontier_fragment(points, caption) if len(points) > 1 else ""
 
     def _details(self) -> Iterator[tuple[str, str]]:
         """What is known of one comparison, by name."""

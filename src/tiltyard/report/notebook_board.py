@@ -6,7 +6,8 @@ colour from the page and has no background.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.board.win_rates import BaselineWinRates
@@ -30,6 +31,9 @@ MAX_ROWS = 100
 _CELL = "padding:2px 10px 2px 0;border:0;background:transparent;color:inherit;vertical-align:middle;white-space:nowrap"
 _TIER_LINE = ";border-top:1px solid currentColor"
 _BAR = 'width="160" height="16" style="display:block;max-width:none"'
+
+#: The low end of an interval, what it is of, and its high end.
+Ends = tuple[float, float, float]
 
 
 def board_fragment(rated: RatedGroup, left_out: Sequence[str] = ()) -> str:
@@ -67,6 +71,30 @@ def comparison_fragment(verdicts: Sequence[str], rows: Sequence[Sequence[str]], 
     items = "".join(f"<li>{text_html(note)}</li>\n" for note in notes)
     table = _text_table(rows, ["left"] * len(rows[0]))
     return f'<div style="color:inherit">\n{said}{table}<ul style="margin:4px 0">\n{items}</ul>\n</div>\n'
+
+
+def frontier_fragment(points: Mapping[str, tuple[Ends, Ends]], caption: str) -> str:
+    """Models by cost, as a share of the baseline's on a logarithmic axis, and by difference, each with both intervals."""
+    costs = [0.0, *(math.log(end) for ends, _ in points.values() for end in ends)]
+    gains = [0.0, *(end for _, ends in points.values() for end in ends)]
+    width, height = (max(max(ends) - min(ends), 1e-9) for ends in (costs, gains))
+
+    def place(cost: float, gain: float) -> tuple[float, float]:
+        return 20 + 440 * (math.log(cost) - min(costs)) / width, 230 - 210 * (gain - min(gains)) / height
+
+    x, y = place(1.0, 0.0)
+    parts = [f'<path d="M{x:.1f} 10V240M10 {y:.1f}H470" stroke-dasharray="3"/>']
+    for name, both in points.items():
+        (left, low), (x, y), (right, high) = (place(*ends) for ends in zip(*both, strict=True))
+        side, shift = ("end", -6) if x > 240 else ("start", 6)
+        parts.append(
+            f'<path d="M{left:.1f} {y:.1f}H{right:.1f}M{x:.1f} {low:.1f}V{high:.1f}"/>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="currentColor"/><text x="{x + shift:.1f}" y="{y - 6:.1f}" '
+            f'text-anchor="{side}" fill="currentColor" stroke="none" font-size="12">{text_html(name)}</text>'
+        )
+    picture = 'viewBox="0 0 480 250" width="480" style="max-width:100%;display:block" fill="none" stroke="currentColor"'
+    said = f'<p style="margin:4px 0">{text_html(caption)}</p>\n'
+    return f'<svg aria-hidden="true" {picture}>{"".join(parts)}</svg>\n{said}'
 
 
 def _table(board: Board) -> str:

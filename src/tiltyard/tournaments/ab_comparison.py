@@ -181,8 +181,7 @@ def ab(
         **plain,
     )
     watch = FollowedRun(options.get("progress"))
-    sides = (base, *candidates)
-    return off_the_loop(lambda: compare_ab(_answered(sides, options, watch), settings, watch))
+    return off_the_loop(lambda: compare_ab(_answered((base, *candidates), options, watch), settings, watch))
 
 
 async def ab_async(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from scipy.special import stdtrit
@@ -71,21 +71,16 @@ def _amounts(answers: Iterable[Answer], book: PriceBook) -> Mapping[str, Mapping
     """By name and sample: what its repeats cost, as far as it is known."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for answer in answers:
-        for name, amount in _known_amounts(answer, book):
-            found[name][answer.prompt_id].append(amount)
+        usage = answer.usage or AnswerUsage()
+        amounts = {
+            "dollars": _dollars(answer.model, usage, book) if usage.cost_usd is None else usage.cost_usd,
+            "output tokens": usage.output_tokens,
+            "seconds": usage.latency_seconds,
+        }
+        for name, amount in amounts.items():
+            if amount is not None:
+                found[name][answer.prompt_id].append(float(amount))
     return found
-
-
-def _known_amounts(answer: Answer, book: PriceBook) -> Iterator[tuple[str, float]]:
-    usage = answer.usage
-    if usage is None:
-        return
-    amounts = {
-        "dollars": _dollars(answer.model, usage, book) if usage.cost_usd is None else usage.cost_usd,
-        "output tokens": usage.output_tokens,
-        "seconds": usage.latency_seconds,
-    }
-    yield from ((name, float(amount)) for name, amount in amounts.items() if amount is not None)
 
 
 def _dollars(model: str, usage: AnswerUsage, book: PriceBook) -> float | None:

@@ -57,7 +57,7 @@ class ScoreRule:
 def compare_scores(first: Sequence[Answer], second: Sequence[Answer], rule: ScoreRule) -> ABReport:
     """The mean difference of the second model's scores to the first's; repeats of a sample are averaged first."""
     score, notes = rule.score, list[str]()
-    a, b = (_values(side, score) for side in (first, second))
+    a, b = (score_table(side).get(score, {}) for side in (first, second))
     both = [prompt for prompt in a if prompt in b]
     left, right = (np.array([fmean(side[prompt]) for prompt in both]) for side in (a, b))
     values = [[value for repeats in side.values() for value in repeats] for side in (a, b)]
@@ -110,16 +110,10 @@ def common_scores(first: Sequence[Answer], second: Sequence[Answer]) -> list[str
 
 def score_table(answers: Sequence[Answer]) -> ScoreTable:
     """The scores of a file, by metric and sample."""
-    names = dict.fromkeys(name for answer in answers for name in answer.scores)
-    return {name: _values(answers, name) for name in names}
-
-
-def _values(answers: Iterable[Answer], score: str) -> dict[str, list[float]]:
-    """The values of one score, by sample."""
-    found: dict[str, list[float]] = {}
+    found: dict[str, dict[str, list[float]]] = {}
     for answer in answers:
-        if score in answer.scores:
-            found.setdefault(answer.prompt_id, []).append(answer.scores[score])
+        for name, value in answer.scores.items():
+            found.setdefault(name, {}).setdefault(answer.prompt_id, []).append(value)
     return found
 
 

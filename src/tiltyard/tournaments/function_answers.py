@@ -30,11 +30,10 @@ from tiltyard.tournaments.answer_generation import (
 from tiltyard.tournaments.inputs import bank_prompts
 from tiltyard.tournaments.tournament_run import RunObserver
 
-#: Prompts that functions answer: a file of them; or texts, or mappings with ``prompt`` and what else a file of answers
-#: says of a prompt.
+#: Prompts that functions answer: a file of them, texts, or mappings with ``prompt`` and other fields of an answer.
 PromptInputs = str | os.PathLike[str] | Iterable[str | Mapping[str, Any]]
 _PROMPT_FIELDS = ("prompt_id", "prompt", "category", "language", "gold", "expected_behavior", "source")
-_SHARD_SIZE = 500
+_SHARD_COUNT = 500
 
 
 def function_answers(
@@ -46,7 +45,7 @@ def function_answers(
     """
     if isinstance(prompts, str | os.PathLike):
         prompts = [asdict(one) | {"prompt": one.text} for _, one in bank_prompts(Path(prompts))]
-    rows = [_prompt_row(one) for one in prompts]
+    asked = [_prompt(one, number) for number, one in enumerate(prompts, start=1)]
     environment, prices = read_environment(), open_prices()
     seats: dict[str, EntrantSetup] = {}
     for fields in (function_fields(one, version, "model_version") for one in functions):
@@ -55,43 +54,37 @@ def function_answers(
         seats[name] = open_author(served, name, environment, prices)
     if len(seats) < len(functions):
         raise BadOption(f"functions: two are called {name}; give each a name of its own")
-    if not rows or (twice := repeated(row["prompt_id"] for row in rows)):
-        problem = f"{twice!r} is there twice" if rows else "there are none"
+    bank = [Prompt(one.prompt_id, one.prompt) for one in asked]
+    if not bank or (twice := repeated(one.prompt_id for one in bank)):
+        problem = f"{twice!r} is there twice" if bank else "there are none"
         raise BadOption(f"prompts: {problem}; expected prompts, each with a prompt_id of its own")
-    bank = [Prompt(row["prompt_id"], row["prompt"]) for row in rows]
     kept = dict.fromkeys(seats, ExistingAnswers(set(), {}))
     plan = GenerationPlan([*seats.values()], dict.fromkeys(seats, ""), bank, kept)
     databases, run = JudgingDatabases.of(environment, None), f"functions-{plan.sha256[:16]}"
-    failures: Iterable[str] = ()
+    failures: Mapping[str, str] = {}
     with closing(Ledger(databases.ledger)) as ledger:
         ledger.open_run(run, plan.sha256, None)
         calls = missing_calls(plan, ledger)
         watch.begun(Path(), calls, 0, None, resumed=False)
         if calls:
             heard = RunProgress(on_tick=watch.tick)
-            failures = run_judging(
-                plan, run, databases, shard_size=_SHARD_SIZE, heard=heard
-            ).failures.values()
+            failures = run_judging(plan, run, databases, shard_size=_SHARD_COUNT, heard=heard).failures
         found = []
         for name, seat in seats.items():
             keys = [plan.request(seat, prompt).key for prompt in bank]
             bodies = ledger.replies(keys)
-            missing = sum(key not in bodies for key in keys)
-            if missing:
-                why = "; ".join(failures) or "calls failed"
+            if missing := sum(key not in bodies for key in keys):
+                why = "; ".join(failures.values()) or "calls failed"
                 raise BadOption(f"{name} gave no answer to {missing:,} of {len(keys):,} prompts: {why}")
-            given = ({**row, **bodies[key][-1], "model": name} for row, key in zip(rows, keys, strict=True))
-            found.append([Answer.from_dict(one, name) for one in given])
+            rows = (one.to_dict() | bodies[key][-1] for one, key in zip(asked, keys, strict=True))
+            found.append([Answer.from_dict({**row, "model": name}, name) for row in rows])
     return found
 
 
-def _prompt_row(prompt: str | Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of a prompt; one without an id has its hash."""
-    row = {"prompt": prompt} if isinstance(prompt, str) else {**prompt}
-    text = row.get("prompt")
-    if not isinstance(text, str):
-        raise BadOption(
-            f"prompts: {str(prompt)[:60]!r} has no prompt; expected a text, or a mapping with prompt"
-        )
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return {"prompt_id": f"p{digest[:16]}", **{name: row[name] for name in _PROMPT_FIELDS if name in row}}
+def _prompt(given: str | Mapping[str, Any], number: int) -> Answer:
+    """A prompt as an answer without a response; one without an id has its hash."""
+    row = {"prompt": given} if isinstance(given, str) else given
+    digest = hashlib.sha256(str(row.get("prompt")).encode("utf-8", "surrogatepass")).hexdigest()
+    row = {name: row[name] for name in _PROMPT_FIELDS if name in row}
+    blank = {"prompt_id": f"p{digest[:16]}", "model": "", "response": ""}
+    return Answer.from_dict(blank | row, f"prompt {number}")

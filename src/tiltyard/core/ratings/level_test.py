@@ -150,10 +150,7 @@ def departure_by_group(sums: Floats, group: Ints) -> Callable[[Ints], float]:
 
 
 def p_of_exchange(sums: Floats, group: Ints) -> float:
-    """How often parts that are exchanged among groups are as alike within them; 1 as soon as it is sure to be above the level.
-
-    Groups are contiguous; the draws have a fixed seed.
-    """
+    """How often parts exchanged among groups, which are contiguous, are as alike; 1 as soon as it is surely above the level."""
     departure = departure_by_group(sums, group)
     least = departure(np.arange(len(group))) * (1.0 - _ROUNDING_TOLERANCE)
     exceeded, most = 0, int(_LEVEL * (_PERMUTATION_COUNT + 1)) - 1

@@ -24,22 +24,22 @@ JudgeFunction = Callable[[str, str, str], Any]
 ModelFunction = Callable[[str], Any]
 
 _TIE = "tie"
+_BLANK = dict.fromkeys(("prompt_id", "prompt", "model"), "")
 #: The functions of this process, by address.
 _functions: dict[str, Callable[..., Any]] = {}
 
 
 def function_fields(
-    function: JudgeFunction | ModelFunction, version: str, option: str = "judge_version"
+    function: Callable[..., Any], version: str, option: str = "judge_version"
 ) -> dict[str, Any]:
     """The settings of a judge or model that is this function. What it said in this version is not asked again.
 
-    A coroutine function is called many times at once, another one once at a time, in a thread. ``option`` is where the
-    version was stated.
+    A coroutine function is called many times at once, another one once at a time, in a thread.
     """
     name = getattr(function, "__name__", type(function).__name__).strip("<>")
     if not (version and version.isprintable()):
         raise BadOption(f"{option} is {version!r}; expected a text, such as '1'")
-    address = f"{PYTHON}:{name}@{version}"
+    address = f"{PYTHON}:{name}@{version}{'' if option == 'judge_version' else ' as a model'}"
     _functions[address] = function
     at_once = {} if inspect.iscoroutinefunction(function) else {"concurrency": 1}
     return {"model": name, "provider": PYTHON, "base_url": address, "form": VerdictForm.TOOL.value, **at_once}
@@ -84,9 +84,7 @@ class PythonFunction(Provider):
         stated = said if isinstance(said, Mapping) else {"response": said}
         kept = {name: stated[name] for name in ("response", "usage", "scores") if name in stated}
         try:
-            row = Answer.from_dict(
-                {"prompt_id": "", "prompt": "", "model": "", **kept}, "its answer"
-            ).to_dict()
+            row = Answer.from_dict({**_BLANK, **kept}, "its answer").to_dict()
         except UnreadableFile as error:
             raise self._failed(f"returned {quoted(said)}: {error}") from None
         if not str(row["response"]).strip():

@@ -48,6 +48,10 @@ def test_each_use_of_an_invitation_has_a_budget_of_its_own(database: str, upstre
         grant = next(cookie for cookie in ann.cookies.jar if cookie.name.startswith("tiltyard_entry"))
         forgetful = site.client()
         forgetful.cookies.set(grant.name, grant.value)
+        refused = forgetful.post(ASK, json={"prompt": "Go on."}).json()
+        assert refused["type"] == "urn:tiltyard:problem:open-battle", "it is the same voter"
+        skipped = forgetful.post(f"/api/v1/matchups/{refused['matchup']}/skip", json={})
+        assert skipped.status_code == 200
         refused = forgetful.post(ASK, json={"prompt": "Go on."})
         assert refused.json()["type"] == "urn:tiltyard:problem:out-of-budget"
 

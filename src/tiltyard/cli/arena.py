@@ -113,7 +113,8 @@ def invitations(name: Name) -> None:
     for one in found:
         most = "" if one.uses_allowed is None else f" of {one.uses_allowed:,}"
         typer.echo(
-            f"{one.invitation:>4}  {escape_controls(one.batch)}  {one.uses:,}{most} came in  {_state(one)}"
+            f"{one.invitation:>4}  {escape_controls(one.batch)}  {one.uses:,}{most} came in, {one.of_one_network:,} of one"
+            f" network  {_state(one)}"
         )
 
 

@@ -65,7 +65,7 @@ class ArenaSettings:
     gate: Literal["auto", "proof", "none"] = defined(
         "auto",
         "what a new voter must do first, if everybody may come in. proof: the browser computes for a moment. none: "
-        "nothing. auto: proof if the service has a public address. Whoever was invited or is signed in passes without it",
+        "nothing. auto: proof if the service has a public address. Whoever was invited passes without it",
         label="Gate for new voters",
         page="decisions/votes-that-count.md#the-gate",
     )
@@ -142,16 +142,17 @@ class ArenaSettings:
     shown_check: Literal["public", "always", "never"] = defined(
         "public",
         "a person's vote counts only if both responses were sent to the voter and shown for a moment, one to three "
-        "seconds. public: in arenas that everybody on the internet can vote in. always, never: in any case. Live battles "
-        "are not checked",
+        "seconds. public: on a public address, unless people sign in. always, never: in any case. Live battles are not "
+        "checked",
         label="Votes before a look",
         page="decisions/votes-that-count.md#which-votes-are-rated",
     )
     ageing_hours: float | None = defined(
         None,
-        "how long votes of new voters wait before they count, where everybody can vote. Unset: "
+        "how long votes of new voters wait before they count. Unset: "
         f"{PUBLIC_AGEING_HOURS:g} hours on a public address, and not at all elsewhere. 0: not at all. A voter is new until a vote of "
-        "theirs is rated; after 20 votes over an hour they need not wait any longer",
+        "theirs is rated; after 20 votes over an hour they need not wait any longer. Whoever signed in, or came by an "
+        "invitation for one person, never waits",
         label="Votes of new voters wait",
         unit="hours",
         bounds=(0, 24 * 30),
@@ -319,15 +320,20 @@ class ArenaSettings:
         """Whether everybody may read the arena."""
         return not self.hidden and self.entry == "open"
 
+    @property
+    def _admits_strangers(self) -> bool:
+        """Whether people vote who are not named: everybody, or whoever has a link or the passcode."""
+        return not self.hidden and self.entry != "sign-in"
+
     def checks_shown(self, *, on_public_address: bool) -> bool:
         """Whether votes count only after both responses were shown, on a server with such an address."""
         if self.shown_check == "public":
-            return self.public and on_public_address
+            return self._admits_strangers and on_public_address
         return self.shown_check == "always"
 
     def ageing(self, *, on_public_address: bool) -> float:
-        """How many hours votes of new voters wait, on a server with such an address. Only where everybody may vote."""
-        if not self.public:
+        """How many hours votes of new voters wait, on a server with such an address. Not where people are named."""
+        if not self._admits_strangers:
             return 0.0
         if self.ageing_hours is None:
             return PUBLIC_AGEING_HOURS if on_public_address else 0.0

@@ -27,6 +27,9 @@ class ExcludeRequest:
         Field(min_length=1, max_length=10_000, description="As an export of ``release`` calls them."),
     ] = None
     release: Plain | None = None
+    invitation: Annotated[
+        int | None, Field(ge=1, lt=2**63, description="Of all who came in by this invitation or passcode.")
+    ] = None
     matchups: Annotated[list[Plain] | None, Field(min_length=1, max_length=10_000)] = None
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None

@@ -18,19 +18,21 @@ from tiltyard.arena.operators.invitations import (
     InvitationTerms,
     LiveInvitations,
     find_invitation,
+    find_passcode,
     invite,
     list_invitations,
     new_passcode,
     revoke_invitation,
     set_passcode,
     use_invitation,
-    use_passcode,
 )
+from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import BadOption, Conflict, InputError, NotAdmitted, NotFound, StoreFault
 from tiltyard.foundation import caches
 from tiltyard.postgres.connections import connect, open_pool
 
 TERMS = InvitationTerms("pilot team")
+KEYS = SecretKeys(["a secret that is long enough for tests"])
 
 
 @pytest.fixture
@@ -49,7 +51,11 @@ def scene(database):
 
 
 async def use(pool, code):
-    return await use_invitation(pool, await find_invitation(pool, code))
+    return await use_invitation(pool, KEYS, await find_invitation(pool, code))
+
+
+async def enter(pool, arena, passcode):
+    return await use_invitation(pool, KEYS, await find_passcode(pool, arena, passcode))
 
 
 async def arena_of(pool):
@@ -68,7 +74,7 @@ async def test_a_single_use_link_that_is_used_at_once_by_many_lets_in_one(scene)
         code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         offers = await asyncio.gather(*(find_invitation(pool, code) for _ in range(8)))
         used = await asyncio.gather(
-            *(use_invitation(pool, offer) for offer in offers), return_exceptions=True
+            *(use_invitation(pool, KEYS, offer) for offer in offers), return_exceptions=True
         )
         assert sorted(type(one).__name__ for one in used) == ["EntryGrant"] + ["NotAdmitted"] * 7
         (listed,) = await list_invitations(pool, "arena")
@@ -87,21 +93,22 @@ async def test_a_button_that_is_pressed_twice_is_one_use(scene):
     async with scene(connections=8) as pool:
         code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         offer = await find_invitation(pool, code)
-        grants = await asyncio.gather(*(use_invitation(pool, offer, "a visit") for _ in range(5)))
+        grants = await asyncio.gather(*(use_invitation(pool, KEYS, offer, "a visit") for _ in range(5)))
         assert {grant.invitation for grant in grants} == {made.invitation}
+        assert len({grant.session for grant in grants}) == 1
         later = await find_invitation(pool, code)
         assert later.trouble == "used up"
-        await use_invitation(pool, later, "a visit")
+        await use_invitation(pool, KEYS, later, "a visit")
         for visit in ("another visit", None):
             with pytest.raises(NotAdmitted, match="used up"):
-                await use_invitation(pool, later, visit)
+                await use_invitation(pool, KEYS, later, visit)
         assert (await list_invitations(pool, "arena"))[0].uses == 1
         sql(scene.database, "UPDATE invitations SET last_used_at = now() - interval '61 seconds'")
         with pytest.raises(NotAdmitted, match="used up"):
-            await use_invitation(pool, later, "a visit")
+            await use_invitation(pool, KEYS, later, "a visit")
         await revoke_invitation(pool, "arena", made.invitation, actor="cli")
         with pytest.raises(NotAdmitted):
-            await use_invitation(pool, offer, "a visit")
+            await use_invitation(pool, KEYS, offer, "a visit")
 
 
 async def test_opening_a_link_uses_nothing(scene):
@@ -137,7 +144,7 @@ async def test_a_link_that_ends_between_opening_and_pressing_lets_nobody_in(scen
         else:
             await revoke_invitation(pool, "arena", made.invitation, actor="cli")
         with pytest.raises(NotAdmitted):
-            await use_invitation(pool, offer)
+            await use_invitation(pool, KEYS, offer)
         assert (await list_invitations(pool, "arena"))[0].uses == 0
 
 
@@ -177,20 +184,20 @@ async def test_the_passcode_lets_in_until_it_is_replaced(scene):
     async with scene() as pool:
         arena = await arena_of(pool)
         with pytest.raises(NotAdmitted, match="not the passcode"):
-            await use_passcode(pool, arena, "")
+            await enter(pool, arena, "")
         shown, first = await set_passcode(pool, "arena", actor="cli")
-        grant = await use_passcode(pool, arena, f"  {shown} ")
+        grant = await enter(pool, arena, f"  {shown} ")
         assert grant.invitation == first.invitation
         for wrong in ("", shown.upper(), shown[:-1], shown + "x", "x" * 100_000, "\0", "😀" * 50):
             with pytest.raises(NotAdmitted, match="not the passcode"):
-                await use_passcode(pool, arena, wrong)
+                await enter(pool, arena, wrong)
         chosen, second = await set_passcode(pool, "arena", " a longer one ", actor="cli")
         assert chosen == "a longer one"
         with pytest.raises(NotAdmitted):
-            await use_passcode(pool, arena, shown)
+            await enter(pool, arena, shown)
         live = LiveInvitations(pool)
         assert not await live.admit(arena.arena, "passcode", grant)
-        assert await live.admit(arena.arena, "passcode", await use_passcode(pool, arena, chosen))
+        assert await live.admit(arena.arena, "passcode", await enter(pool, arena, chosen))
         listed = await list_invitations(pool, "arena")
         assert [(one.invitation, one.uses, one.revoked_at is None) for one in listed] == [
             (first.invitation, 1, False),
@@ -236,11 +243,11 @@ async def test_a_revoked_batch_is_out_after_the_cache_and_others_stay(scene, mon
         one, first = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         other, _ = await invite(pool, "arena", TERMS, shard=0, actor="cli")
         grants, live = [await use(pool, code) for code in (one, other)], LiveInvitations(pool)
-        assert [await live.admit(arena, "invitation", each) for each in grants] == [True, True]
+        assert [await live.admit(arena, "invitation", each) for each in grants] == ["one", "one"]
         await revoke_invitation(pool, "arena", first.invitation, actor="cli")
         later = time.monotonic() + invitations._LIVE_CACHE_SECONDS
         monkeypatch.setattr(caches, "time", SimpleNamespace(monotonic=lambda: later))
-        assert [await live.admit(arena, "invitation", each) for each in grants] == [False, True]
+        assert [await live.admit(arena, "invitation", each) for each in grants] == [None, "one"]
 
 
 async def test_a_process_that_read_before_the_invitation_was_made_lets_in_at_once(scene, monkeypatch):

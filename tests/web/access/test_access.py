@@ -164,9 +164,8 @@ def expected(need, role, arena, in_arena):
         welcome = bool(scopes & {"read", "judge"}) and here
         if arena == "shut" and not welcome:
             return "404"
-        if need == "voter" and scopes and role != "operator" and not welcome:
-            return "403"
-        return "ok"
+        is_program = bool(scopes) and role != "operator"
+        return "403" if need == "voter" and is_program and not ("judge" in scopes and here) else "ok"
     if not scopes:
         return "401"
     return "ok" if need in scopes and here else "403"

@@ -8,6 +8,8 @@ import pytest
 
 from support.served import bare_access
 from tiltyard.arena.accounts import ALL_RIGHTS, TokenRights
+from tiltyard.arena.log.event_log import JUDGE
+from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import NotAllowed, NotFound
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
@@ -64,13 +66,18 @@ class TestCaching:
 
 class TestRefusals:
     def refusal(self, visibility, scopes, arena=None, entry="open"):
-        actor = None if scopes is None else Actor("token:ci", frozenset(scopes), arena, grants=ALL_RIGHTS)
+        token = SimpleNamespace(api_token=1)
+        actor = Actor("token:ci", frozenset(scopes), arena, token, grants=ALL_RIGHTS)
         settings = ArenaSettings(visibility=visibility, entry=entry)
         queue = SimpleNamespace(name="main", arena=1, settings=settings)
-        access = bare_access()
+
+        async def judge_session(_):
+            return 7
+
+        access = bare_access(SimpleNamespace(judge_session=judge_session))
         request = SimpleNamespace(scope={"headers": []})
         try:
-            asyncio.run(access._check_may_vote(request, actor, queue))
+            assert asyncio.run(access._judge(request, actor, queue)) == Voter(7, JUDGE)
         except (NotAllowed, NotFound) as error:
             return str(error)
         return None
@@ -78,27 +85,27 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("scopes", "arena", "reason"),
         [
-            (None, None, None),
             (["judge"], None, None),
             (["judge"], "main", None),
-            (["read"], None, None),
+            (["read"], None, "this needs the scope judge, which token:ci does not have"),
+            (["admin"], "main", "this needs the scope judge, which token:ci does not have"),
             (["judge"], "other", "token:ci is for the arena other only"),
             (["judge", "import"], "other", "token:ci is for the arena other only"),
-            (["read"], "other", "token:ci is for the arena other only"),
-            (["import"], None, "this needs the scope read, which token:ci does not have"),
-            (["import"], "other", "this needs the scope read, which token:ci does not have"),
+            (["read"], "other", "this needs the scope judge, which token:ci does not have"),
+            (["import"], None, "this needs the scope judge, which token:ci does not have"),
+            (["import"], "other", "this needs the scope judge, which token:ci does not have"),
         ],
     )
     def test_a_token_that_may_not_vote_is_told_why(self, scopes, arena, reason):
         assert self.refusal("open", scopes, arena) == reason
-        welcome = scopes is not None and reason is None
+        welcome = arena != "other" and scopes != ["import"]
         assert self.refusal("closed", scopes, arena) == (
-            None if welcome else "no such arena: 'main'; see the list of arenas"
+            reason if welcome else "no such arena: 'main'; see the list of arenas"
         )
         assert self.refusal("closed", scopes, arena, "passcode") == self.refusal("closed", scopes, arena)
         told = self.refusal("open", scopes, arena, "invitation")
         assert told == (
-            None if welcome else "this arena is private; open the invitation link that you were sent"
+            reason if welcome else "this arena is private; open the invitation link that you were sent"
         )
 
     @pytest.mark.parametrize(

@@ -260,7 +260,8 @@ def test_a_voters_cookie_is_no_entry(site):
     link, _ = make_link(site.database)
     client = site.client()
     come_in(client, link)
-    client.post("/api/v1/arenas/arena/matchups", json={})
+    made_arena(site.database, name="open")
+    client.post("/api/v1/arenas/open/matchups", json={})
     session = client.cookies["tiltyard_session"]
     assert site.client(cookies={COOKIE: session}).get(VOTE).status_code == 403
     other = SecretKeys(["another secret that is long enough too"])
@@ -394,6 +395,6 @@ def test_two_uses_of_one_invitation_in_one_second_are_told_apart(site):
         client.post(link, data={} if visit is None else {"visit": visit})
         cookies = site.context.access.cookies
         grants.append(read_entry_token(cookies.unseal(COOKIE, client.cookies[COOKIE]), time.time()))
-    assert len({grant.use for grant in grants}) == 3
-    assert grants[2].use == grants[3].use
-    assert all(grant.use > 0 for grant in grants)
+    assert len({grant.session for grant in grants}) == 3
+    assert grants[2].session == grants[3].session
+    assert all(grant.session > 0 for grant in grants)

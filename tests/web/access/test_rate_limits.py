@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import HTTPConnection
 
+from support.invited import make_link
 from support.live_arenas import made_arena
 from support.served import PASSWORD, SECRET, make_operator, make_token, served
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.operators.invitations import set_passcode
 from tiltyard.arena.processes.shared_limits import SharedLimits
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting import matchup_lifecycle as open_matchup_limits
@@ -226,7 +226,7 @@ def test_no_limit_remembers_nobody():
         )
         queue = SimpleNamespace(arena=1, settings=ArenaSettings())
         for _ in range(2000):
-            await limits.admit_session(connection_from(("192.0.2.1", 80)), queue, known=False)
+            await limits.admit_session(connection_from(("192.0.2.1", 80)), queue)
             await limits.admit("votes", connection_from(("192.0.2.1", 80)), queue, Voter(7))
         assert len(limits.shared) == 0
 
@@ -304,24 +304,19 @@ def test_networks_and_arenas_have_limits_and_private_arenas_none_by_network(data
 
 
 @pytest.mark.parametrize("voters", [60, pytest.param(300, marks=pytest.mark.slow)])
-def test_a_lecture_hall_of_invited_voters_votes_from_one_address(database, voters):
-    made_arena(database, 4, 6, settings=ArenaSettings(entry="passcode"))
-    settings = ServingSettings(new_sessions_per_minute=20, network_limits="votes=20, matchups=20")
-
-    async def passcode():
-        async with open_pool(database, most=1) as pool:
-            await set_passcode(pool, "arena", "a-long-passcode", actor="cli")
-
-    asyncio.run(passcode())
-    with served(database, settings=settings) as site:
-        entered = site.client()
-        answer = entered.post("/arenas/arena/enter", data={"passcode": "a-long-passcode"})
-        assert answer.status_code == 303
-        grant = {name: value for name, value in entered.cookies.items() if "entry" in name}
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_lecture_hall_of_invited_voters_votes_from_one_address(database, voters, alone):
+    """With one link for all, by the limits of a public address; with a link for each, by any limits of networks."""
+    made_arena(database, 4, 6, settings=ArenaSettings(entry="invitation", shown_check="never"))
+    limits = {"new_sessions_per_minute": 20, "network_limits": "votes=20, matchups=20"} if alone else {}
+    links = (
+        [make_link(database)[0] for _ in range(voters)] if alone else [make_link(database, uses=voters)[0]]
+    )
+    with served(database, settings=ServingSettings(base_url=None, **limits)) as site:
         hall = site.client()
-        for _ in range(voters):
+        for number in range(voters):
             hall.cookies.clear()
-            hall.cookies.update(grant)
+            assert hall.post(links[number % len(links)]).status_code == 303
             shown = hall.post(ASK)
             assert shown.status_code == 201
             voted = hall.post(f"/api/v1/matchups/{shown.json()['matchup']}/vote", json={"winner": "tie"})

@@ -1,12 +1,12 @@
 """Entry to private arenas: invitation links and passcodes, and who was let in by them.
 
-An invitation is a batch of people: those who use one link, or one passcode. Nobody is listed: a browser that was let in
-has a grant, the number of the invitation, in a signed cookie. Revoking the invitation ends the access of all of them.
+An invitation is a batch of people: those who use one link, or one passcode. A browser that was let in has a grant in a
+signed cookie: the number of the invitation, and the session in which it votes, whatever other cookies it has. Revoking
+the invitation ends the access of all of them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,14 @@ from tiltyard.arena.accounts import (
     hash_token,
     password_matches,
     random_groups,
+    session_number_from,
     write_audit_entry,
 )
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena, connect_to_arena, find_arena, find_arena_by_number
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import BadOption, Conflict, NotAdmitted, NotFound
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.postgres.connections import Connection, ConnectionPool, Database
@@ -32,6 +35,8 @@ from tiltyard.settings.arena_settings import Entry
 
 #: Why a link cannot be used any more.
 LinkTrouble = Literal["revoked", "expired", "used up"]
+#: For how many people an invitation is.
+Reach = Literal["one", "many"]
 
 DEFAULT_INVITATION_DAYS = 14
 #: Seconds for which a process relies on the invitations that it has read, as on revoked sessions.
@@ -50,6 +55,7 @@ _MIN_PASSCODE_CHARACTERS, _MAX_PASSCODE_CHARACTERS = 8, 200
 #: 14 characters have 69 bits.
 _PASSCODE_GROUP_CHARACTERS = (5, 4, 5)
 _PASSCODE_BATCH = "passcode"
+_UNKNOWN_ORIGIN = VoterOrigin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,8 @@ class Invitation:
     #: When it stops letting people in; those who are in stay. ``None`` for a passcode.
     expires_at: datetime | None
     revoked_at: datetime | None
+    #: How many of those who came in were of one network at most. Networks are kept for a month.
+    of_one_network: int = 0
 
     @property
     def used_up(self) -> bool:
@@ -91,7 +99,7 @@ class Invitation:
 
 @dataclass(frozen=True, slots=True)
 class InvitationOffer:
-    """What a link leads to, for the person who opened it."""
+    """What a link or passcode leads to, for the person who has it."""
 
     arena: Arena
     invitation: int
@@ -99,6 +107,8 @@ class InvitationOffer:
     single: bool
     #: Why it cannot be used any more; ``None`` if it can.
     trouble: LinkTrouble | None = None
+    #: The session of whoever uses it, if that was decided before.
+    session: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +117,8 @@ class EntryGrant:
 
     invitation: int
     issued: int
-    #: One number for each use of an invitation, whoever used it in the same second; 0 where nobody in particular came in.
-    use: int = 0
+    #: The session in which it votes: one for each use of an invitation.
+    session: int = 0
 
 
 async def invite(
@@ -232,38 +242,54 @@ async def find_invitation(pool: ConnectionPool, code: str) -> InvitationOffer:
 
 
 async def use_invitation(
-    pool: ConnectionPool, offer: InvitationOffer, visit: str | None = None
+    pool: ConnectionPool,
+    keys: SecretKeys,
+    offer: InvitationOffer,
+    visit: str | None = None,
+    origin: VoterOrigin = _UNKNOWN_ORIGIN,
 ) -> EntryGrant:
-    """Use a link once; `NotAdmitted` if it cannot be used any more, or somebody else was quicker.
+    """Use a link or passcode once; `NotAdmitted` if it cannot be used any more, or somebody else was quicker.
 
     ``visit``: a random text of the page on which the button was pressed. The same one again, within a minute, is let
     in again without another use: the answer to the first request may be lost, or the button pressed twice.
     """
-    over = offer.trouble in {"revoked", "expired"}
-    issued = None if over else await _use(pool, offer.invitation, visit)
-    if issued is None:
+    session = offer.session
+    if session is None:
+        use = f"{offer.invitation} {visit or secrets.token_hex()}"
+        session = session_number_from(keys.sign("session of an admission", use.encode()))
+    row = None
+    if offer.trouble not in {"revoked", "expired"}:
+        hashed = None if visit is None else hash_token(visit)
+        values = {"invitation": offer.invitation, "visit": hashed, "session": session, **origin._asdict()}
+        row = await fetch_row(pool, "invitations_use", values)
+    if row is None:
         state = offer.trouble or "used up"
         raise NotAdmitted(f"this invitation is {state}; ask whoever sent the link for another")
-    if visit is None:
-        return EntryGrant(offer.invitation, issued, 1 + secrets.randbelow(2**63 - 1))
-    # The number of a visit's use stays the same when the button is pressed twice.
-    digest = hashlib.sha256(f"{offer.invitation} {visit}".encode()).digest()
-    return EntryGrant(offer.invitation, issued, 1 + int.from_bytes(digest[:16]) % (2**63 - 1))
+    return EntryGrant(offer.invitation, int(row[0]), session)
 
 
-async def use_passcode(pool: ConnectionPool, arena: Arena, passcode: str) -> EntryGrant:
-    """Come in with the passcode; `NotAdmitted` if it is wrong. An arena without a passcode lets nobody in."""
+async def find_passcode(pool: ConnectionPool, arena: Arena, passcode: str) -> InvitationOffer:
+    """What the passcode leads to; `NotAdmitted` if it is wrong. An arena without a passcode lets nobody in."""
     row = await fetch_row(pool, "invitations_passcode", {"arena": arena.arena})
     typed = passcode.strip()[: _MAX_PASSCODE_CHARACTERS + 1]
     right = await password_matches(None if row is None else str(row[1]), typed)
-    issued = await _use(pool, row[0]) if right and row is not None else None
-    if row is None or issued is None:
+    if row is None or not right:
         raise NotAdmitted(
             "this is not the passcode of this arena; check it, or ask whoever gave it to you",
             arena=arena.name,
             entry="passcode",
         )
-    return EntryGrant(row[0], issued)
+    return InvitationOffer(arena, row[0], single=False)
+
+
+async def find_invited_sessions(pool: ConnectionPool, arena: str, invitation: int) -> list[int]:
+    """The sessions of those who came in by an invitation; `NotFound` if nobody did."""
+    async with connect_to_arena(pool, arena) as (connection, found):
+        values = {"arena": found.arena, "invitation": invitation}
+        rows = await fetch_rows(connection, "invitations_sessions", values)
+    if not rows:
+        raise NotFound(f"nobody came in to the arena {arena} by an invitation {invitation}")
+    return [session for (session,) in rows]
 
 
 def new_passcode() -> str:
@@ -280,7 +306,7 @@ class LiveInvitations:
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._reading = SingleFlight()
-        self._known: BoundedCache[int, Mapping[int, tuple[bool, int]]] = BoundedCache(
+        self._known: BoundedCache[int, Mapping[int, tuple[bool, int, Reach]]] = BoundedCache(
             _CACHED_ARENA_LIMIT, seconds=_LIVE_CACHE_SECONDS
         )
 
@@ -288,8 +314,8 @@ class LiveInvitations:
         """Read them again at the next question."""
         self._known.clear()
 
-    async def admit(self, arena: int, entry: Entry, grant: EntryGrant) -> bool:
-        """Whether a grant lets in to this arena, as of a few seconds ago at most.
+    async def admit(self, arena: int, entry: Entry, grant: EntryGrant) -> Reach | None:
+        """For how many the invitation of a grant is, if it lets in to this arena, as of a few seconds ago at most.
 
         A grant from before its invitation was made belongs to another one, of a database that was restored since.
         """
@@ -297,23 +323,17 @@ class LiveInvitations:
         is_new = time.time() - grant.issued < _NEW_GRANT_SECONDS
         if known is None or (grant.invitation not in known and is_new):
             known = await self._reading(arena, lambda: self._read(arena))
-        is_passcode, created = known.get(grant.invitation, (None, 0))
-        return is_passcode is (entry == "passcode") and created <= grant.issued
+        is_passcode, created, reach = known.get(grant.invitation, (None, 0, None))
+        return reach if is_passcode is (entry == "passcode") and created <= grant.issued else None
 
-    async def _read(self, arena: int) -> Mapping[int, tuple[bool, int]]:
+    async def _read(self, arena: int) -> Mapping[int, tuple[bool, int, Reach]]:
         read_at = time.monotonic()
         return self._known.put(arena, await _read_live(self._pool, arena), read_at=read_at)
 
 
-async def _read_live(database: Database, arena: int) -> dict[int, tuple[bool, int]]:
+async def _read_live(database: Database, arena: int) -> dict[int, tuple[bool, int, Reach]]:
     rows = await fetch_rows(database, "invitations_live", {"arena": arena})
-    return {number: (is_passcode, created) for number, is_passcode, created in rows}
-
-
-async def _use(pool: ConnectionPool, invitation: int, visit: str | None = None) -> int | None:
-    values = {"invitation": invitation, "visit": None if visit is None else hash_token(visit)}
-    row = await fetch_row(pool, "invitations_use", values)
-    return None if row is None else int(row[0])
+    return {number: (is_passcode, created, reach) for number, is_passcode, created, reach in rows}
 
 
 def _unknown_link_error() -> NotAdmitted:

@@ -10,12 +10,27 @@ RETURNING invitation, batch, passcode_argon2 IS NOT NULL, uses_allowed, uses, cr
 
 -- name: invitations_list
 -- All invitations of an arena, without their hashes.
-SELECT invitation, batch, passcode_argon2 IS NOT NULL, uses_allowed, uses, created_at, expires_at, revoked_at
-FROM invitations WHERE arena = %(arena)s ORDER BY invitation;
+SELECT invitation, batch, passcode_argon2 IS NOT NULL, uses_allowed, uses, i.created_at, expires_at, i.revoked_at,
+    (SELECT coalesce(max(n.voters), 0) FROM (
+        SELECT count(s.network) AS voters FROM sessions s WHERE s.invitation = i.invitation GROUP BY s.network
+    ) n)
+FROM invitations i WHERE arena = %(arena)s ORDER BY invitation;
+
+-- name: invitations_sessions
+-- The sessions of those who came in by an invitation of this arena.
+SELECT s.session FROM sessions s JOIN invitations i USING (invitation)
+WHERE i.arena = %(arena)s AND i.invitation = %(invitation)s ORDER BY s.session;
+
+-- name: invitations_sole
+-- Revoke the invitation by which a voter came in, if it was for this voter alone.
+UPDATE invitations i SET revoked_at = coalesce(i.revoked_at, now()) FROM sessions s
+WHERE s.session = %(session)s AND i.invitation = s.invitation AND i.uses_allowed = 1;
 
 -- name: invitations_live
--- The invitations of an arena that were not revoked: whether each is a passcode, and the second of its creation.
-SELECT invitation, passcode_argon2 IS NOT NULL, floor(extract(epoch FROM created_at))::bigint
+-- The invitations of an arena that were not revoked: whether each is a passcode, the second of its creation, and for how
+-- many it is.
+SELECT invitation, passcode_argon2 IS NOT NULL, floor(extract(epoch FROM created_at))::bigint,
+    CASE WHEN uses_allowed = 1 THEN 'one' ELSE 'many' END
 FROM invitations WHERE arena = %(arena)s AND revoked_at IS NULL;
 
 -- name: invitations_revoke
@@ -41,10 +56,16 @@ WHERE arena = %(arena)s AND passcode_argon2 IS NOT NULL AND revoked_at IS NULL;
 
 -- name: invitations_use
 -- Use an invitation once; no row if it cannot be used any more. Returns the second, by the database's clock.
--- The same visit again, within a minute, is not another use: a button may be pressed twice.
+-- The same visit again, within a minute, is not another use: a button may be pressed twice. The session gets its row.
+WITH used AS (
 UPDATE invitations SET last_used_at = now(), last_visit_sha256 = %(visit)s,
     uses = uses + CASE WHEN last_visit_sha256 = %(visit)s AND last_used_at > now() - interval '1 minute' THEN 0 ELSE 1 END
 WHERE invitation = %(invitation)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
     AND (uses_allowed IS NULL OR uses < uses_allowed
          OR (last_visit_sha256 = %(visit)s AND last_used_at > now() - interval '1 minute'))
-RETURNING floor(extract(epoch FROM now()))::bigint;
+RETURNING invitation, floor(extract(epoch FROM now()))::bigint AS issued
+), kept AS (
+    INSERT INTO sessions (session, source, invitation, network, language) OVERRIDING SYSTEM VALUE
+    SELECT %(session)s, 0, invitation, %(network)s, %(language)s FROM used ON CONFLICT (session) DO NOTHING
+)
+SELECT issued FROM used;

@@ -70,7 +70,7 @@ SELECT w.source, w.serial, w.session, w.a, w.b, w.prompt, w.vote, w.free_prompt
 FROM waiting w JOIN voters v USING (session)
 WHERE v.since <= %(now)s::timestamptz - %(hours)s * interval '1 hour'
     OR (v.votes >= %(votes)s AND v.until - v.since >= %(minutes)s * interval '1 minute' AND NOT EXISTS (
-        SELECT FROM sessions s WHERE s.session = v.session AND s.gate <> 1
+        SELECT FROM sessions s WHERE s.session = v.session AND (s.gate > 1 OR s.revoked_at IS NOT NULL)
     ))
     OR EXISTS (
         SELECT FROM matchups n JOIN endings k USING (arena, source, serial)

@@ -40,6 +40,8 @@ class HeldAccount:
 
     since: datetime | None
     gate: str | None
+    #: The number of the invitation by which they came in.
+    invitation: int | None
     #: If they signed in.
     name: str | None
     groups: list[str] | None
@@ -99,6 +101,7 @@ async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object
         "account": {
             "since": _text(account.since),
             "gate": account.gate,
+            "invitation": account.invitation,
             "name": account.name,
             "groups": account.groups,
             "first_sign_in": _text(account.first_sign_in),
@@ -251,6 +254,8 @@ async def erase_voter(
         # What somebody else erased in the meantime is gone.
         with suppress(NotFound):
             erased[arena.name] = await _erase_in_arena(pool, arena, _Erasure([session], reason, actor))
+    # Whoever was invited alone would otherwise come again as somebody who has seen and voted nothing.
+    await run_statement(pool, "invitations_sole", {"session": session})
     await _erase_accounts(pool, [session])
     return erased
 

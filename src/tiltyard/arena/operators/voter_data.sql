@@ -1,6 +1,6 @@
 -- name: voter_data_account
--- What is held of a person outside the arenas: how they passed the gate, and who they are if they signed in.
-SELECT s.created_at, s.gate, p.name, p.groups, p.created_at, p.signed_in_at,
+-- What is held of a person outside the arenas: how they passed the gate or by which invitation they came, and who they are if they signed in.
+SELECT s.created_at, s.gate, s.invitation, p.name, p.groups, p.created_at, p.signed_in_at,
        (SELECT count(*) FROM person_sign_ins i WHERE i.person = p.person)
 FROM (SELECT %(session)s::bigint AS session) asked
 LEFT JOIN sessions s ON s.session = asked.session AND s.source = 0

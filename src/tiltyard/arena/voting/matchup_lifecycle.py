@@ -298,10 +298,11 @@ def vote(
 
 
 def _must_wait(state: ArenaState, voter: Voter, knowledge: VoterKnowledge) -> bool:
-    """Whether a person's votes wait, because the person is new. Raters of a panel were asked to vote."""
+    """Whether a person's votes wait, because the person is new and nobody vouches for them. Raters of a panel were asked to vote."""
     return (
         state.new_voters_wait
         and voter.source == HUMAN
+        and not voter.trusted
         and not knowledge.is_known
         and state.raters.of(voter.source, voter.session) is None
     )

@@ -51,6 +51,8 @@ class Voter:
     declared: DeclaredSkills = DeclaredSkills()
     #: Accounts on which live battles are counted besides the session's: they stay when a cookie is deleted.
     payers: tuple[int, ...] = field(default=(), compare=False)
+    #: Whether votes count at once, and for no network: the voter is named, or came by an invitation for one person.
+    trusted: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

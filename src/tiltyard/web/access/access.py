@@ -21,9 +21,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.sent_responses import Receipts
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
-from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.settings.arena_settings import Entry
 from tiltyard.settings.minute_limits import QuotaKind
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.actors import ACTOR_CACHE_SECONDS, Actor, Actors
@@ -33,6 +31,7 @@ from tiltyard.web.access.rate_limits import SignInThrottle, VoterLimits, client_
 from tiltyard.web.access.voters import EntryGrants, VoterGate, VoterSessions
 
 if TYPE_CHECKING:
+    from tiltyard.arena.content.arenas import Arena
     from tiltyard.arena.operators.service_status import ServiceStatusReader
     from tiltyard.arena.registry import ArenaRegistry
     from tiltyard.arena.voting.matchup_ids import MatchupIds
@@ -77,7 +76,6 @@ class Access:
             accounts,
             keys,
             self.sessions,
-            self.entry,
             limits,
             on_public_address=settings.has_public_address,
         )
@@ -95,37 +93,59 @@ class Access:
         self.actors.forget()
         self._judges.clear()
 
-    async def voter(
-        self, request: Request, queue: VotingQueue | None = None, *, entry: Entry | None = None
-    ) -> Voter | None:
-        """The voter: a judge by its token, else a person by cookie; ``None`` if there is no session yet.
+    async def voter(self, request: Request, queue: VotingQueue) -> Voter | None:
+        """The voter, who may vote in the arena: a judge by its token, else a person; ``None`` if there is no session yet.
 
-        With a queue, also check that they may vote in its arena. If people sign in to the arena (``entry``), whoever is
-        signed in is the same voter with any browser.
+        Anyone may vote in an open arena, and whoever was let in in a private one. A token votes as a judge, or not at all.
         """
-        entry = entry if queue is None else queue.settings.entry
-        actor = None
-        if "authorization" in request.headers or (queue is not None and not queue.settings.public):
+        if "authorization" in request.headers:
             actor = await self.actors.find(request)
-        if queue is not None:
-            await self._check_may_vote(request, actor, queue)
-        if actor is not None and actor.token is not None and "judge" in actor.scopes:
-            key = str(actor.token.api_token)
-            judge = self._judges.get(key)
-            if judge is None:
-                judge = self._judges.put(key, Voter(await self.accounts.judge_session(actor.token), JUDGE))
-            return judge
-        if entry == "sign-in":
-            person = await self.entry.person(request)
-            if person is not None:
-                return Voter(person.session, HUMAN)
-        known = self.sessions.find(request)
-        return None if known is None or await self._revoked.has(known[0].session) else known[0]
+            assert actor is not None
+            return await self._judge(request, actor, queue)
+        voter = await self.person(request, queue)
+        if voter is None and not queue.settings.public:
+            raise await self.entry.refusal(request, queue.name, queue.settings)
+        return voter
+
+    async def person(self, request: Request, place: VotingQueue | Arena) -> Voter | None:
+        """The person of a request, as a voter of an arena, by what let them in; ``None`` without a session.
+
+        A private arena lets in by sign-in, invitation or passcode, or because the operator has a role in it; an open one
+        by the gate, whose proof begins the session in the voter's cookie.
+        """
+        settings = place.settings
+        if not settings.hidden:
+            admitted = await self.entry.admitted(request, place.arena, settings)
+            if admitted is not None and not await self._revoked.has(admitted.session):
+                return admitted
+        if settings.public:
+            known = self.sessions.find(request)
+            return None if known is None or await self._revoked.has(known[0].session) else known[0]
+        actor = None if "authorization" in request.headers else await self.actors.find(request)
+        if actor is None or not actor.may("read", place.name):
+            return None
+        digest = self.keys.sign("session of an operator", str(actor.operator).encode())
+        return Voter(session_number_from(digest), HUMAN, trusted=True)
+
+    async def sessions_of(self, request: Request) -> list[int]:
+        """The numbers of whoever asks: of this browser, of each arena that let it in, and of who is signed in."""
+        person = await self.entry.person(request)
+        found = [*self._sent_sessions(request), *([] if person is None else [person.session])]
+        return [one for one in dict.fromkeys(found) if not await self._revoked.has(one)]
 
     def session_of(self, request: HTTPConnection) -> int | None:
-        """The number of the session in a request's cookie, which may have been revoked."""
+        """The number of a session in a request's cookies, which may have been revoked."""
+        return next(iter(self._sent_sessions(request)), None)
+
+    async def may_have_voted(self, request: Request) -> bool:
+        """Whether a request could be that of a voter of some arena; a token that is not valid is refused."""
+        if "authorization" in request.headers:
+            return await self.actors.find(request) is not None
+        return self.actors.operator_token(request) is not None or bool(await self.sessions_of(request))
+
+    def _sent_sessions(self, request: HTTPConnection) -> list[int]:
         known = self.sessions.find(request)
-        return None if known is None else known[0].session
+        return [*([] if known is None else [known[0].session]), *self.entry.sessions(request)]
 
     def recognizes(self, request: HTTPConnection) -> bool:
         """Whether a request without a session comes from somebody who was here before, as far as signatures tell."""
@@ -137,17 +157,17 @@ class Access:
             return proved
         return self.actors.operator_token(request) is not None or self.identities.recognizes(request)
 
-    async def _check_may_vote(self, request: Request, actor: Actor | None, queue: VotingQueue) -> None:
-        """Anyone may vote in an open arena. A closed one requires the scope judge or read; a private one that or entry."""
-        if actor is not None and (actor.may("judge", queue.name) or actor.may("read", queue.name)):
-            return
-        if queue.settings.hidden:
-            raise NotFound.arena(queue.name)
-        if not await self.entry.admit(request, queue.arena, queue.settings):
+    async def _judge(self, request: Request, actor: Actor, queue: VotingQueue) -> Voter:
+        """The voter of a token with the scope judge. Without access to the arena, it looks as for anybody else."""
+        if not (queue.settings.public or actor.may("judge", queue.name) or actor.may("read", queue.name)):
             raise await self.entry.refusal(request, queue.name, queue.settings)
-        # A program must have been given the scope; an operator without a role in the arena votes like anybody.
-        if actor is not None and actor.session is None:
-            actor.require("judge" if "judge" in actor.scopes else "read", queue.name)
+        actor.require("judge", queue.name)
+        assert actor.token is not None
+        key = str(actor.token.api_token)
+        judge = self._judges.get(key)
+        if judge is None:
+            judge = self._judges.put(key, Voter(await self.accounts.judge_session(actor.token), JUDGE))
+        return judge
 
     def quota(self, kind: QuotaKind, arena: int) -> AbstractAsyncContextManager[None]:
         """For what is kept of an arena, inside this block; `Busy` if it is too much within an hour."""
@@ -156,17 +176,12 @@ class Access:
     async def with_payers(self, request: Request, queue: VotingQueue, voter: Voter) -> Voter:
         """The voter with the accounts on which live battles are counted, so that a deleted cookie renews no budget.
 
-        Whoever is signed in has one session everywhere. Otherwise the use of an invitation is an account, or else the
-        network; as a hash with the key of the day.
+        Whoever is signed in or used an invitation has one session, which stays. Otherwise the network is an account, as a
+        hash with the key of the day.
         """
-        entry, arena = queue.settings.entry, queue.arena
-        if entry == "sign-in" and await self.entry.person(request) is not None:
+        if queue.settings.entry in {"sign-in", "invitation"}:
             return voter
-        grant = self.entry.grant(request, arena) if entry == "invitation" else None
-        if grant is not None and grant.use:
-            payer = f"invitation {arena} {grant.invitation} {grant.use}"
-        else:
-            payer = f"network {arena} {client_address(request)}"
+        payer = f"network {queue.arena} {client_address(request)}"
         digest = await self._network_keys.hash_of(self.accounts.pool, payer)
         return replace(voter, payers=(session_number_from(digest),))
 

@@ -3,7 +3,8 @@
 Cookies without a valid signature are rejected without a database query. An operator's token is random, and its hash
 has a row in the database. A voter's token is the number of the session and the time when it was issued; it has no row,
 so that a visit costs no query, and is valid for every database that is served with the same key. A token of entry is the
-number of an invitation and the time; shard and arena are in the name of its cookie, and thereby in what is signed.
+number of an invitation, the time, and the session of whoever came in, who needs no other cookie; shard and arena are in
+the name of its cookie, and thereby in what is signed.
 
 By https, names on the wire begin with ``__Host-``; signatures are of the names without it.
 """
@@ -16,6 +17,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Literal
 from urllib.parse import parse_qs, urlencode
 
 from starlette.requests import HTTPConnection
@@ -43,7 +45,7 @@ _VOTER_TOKEN = struct.Struct(">BQI")
 _VOTER_TOKEN_CHARACTERS = 18
 _GATE_RESULTS = {1: GateResult.NONE, 2: GateResult.PASSED, 3: GateResult.UNAVAILABLE}
 _GATE_NUMBERS = {gate: number for number, gate in _GATE_RESULTS.items()}
-#: A token of entry: version, numbers of the invitation and of its use, and the second.
+#: A token of entry: version, number of the invitation, the second, and the session.
 _ENTRY_TOKEN = struct.Struct(">BQIQ")
 _ENTRY_TOKEN_VERSION = 1
 _ENTRY_TOKEN_CHARACTERS = 28
@@ -68,23 +70,23 @@ def read_voter_token(token: str, now: float) -> tuple[int, GateResult] | None:
     return session, gate
 
 
-def entry_cookie(shard: int, arena: int) -> str:
-    """The name of the cookie of those who came in to a private arena."""
+def entry_cookie(shard: int, arena: int | Literal[""]) -> str:
+    """The name of the cookie of those who came in to a private arena, or how all such names begin."""
     return f"tiltyard_entry_{shard}_{arena}"
 
 
 def make_entry_token(grant: EntryGrant) -> str:
     """The token of a grant, to be signed by `Cookies` for the cookie of its arena."""
-    return _shown(_ENTRY_TOKEN.pack(_ENTRY_TOKEN_VERSION, grant.invitation, grant.issued, grant.use))
+    return _shown(_ENTRY_TOKEN.pack(_ENTRY_TOKEN_VERSION, grant.invitation, grant.issued, grant.session))
 
 
 def read_entry_token(token: str, now: float) -> EntryGrant | None:
     """The grant in a token; ``None`` if it is no such token or older than a cookie may be."""
     if len(token) != _ENTRY_TOKEN_CHARACTERS:
         return None
-    version, invitation, issued, use = _ENTRY_TOKEN.unpack(base64.urlsafe_b64decode(token))
+    version, invitation, issued, session = _ENTRY_TOKEN.unpack(base64.urlsafe_b64decode(token))
     valid = version == _ENTRY_TOKEN_VERSION and now - issued < ENTRY_COOKIE_LIFETIME.total_seconds()
-    return EntryGrant(invitation, issued, use) if valid else None
+    return EntryGrant(invitation, issued, session) if valid else None
 
 
 class Cookies:
@@ -112,6 +114,11 @@ class Cookies:
         # Accept only the canonical encoding: a cookie has one spelling.
         known = _shown(signature) == signed and self._keys.verify(f"cookie {name}", token.encode(), signature)
         return token if known else None
+
+    def names(self, request: HTTPConnection, beginning: str) -> list[str]:
+        """The names of the cookies of a request that begin so."""
+        names = [name.removeprefix(self._prefix) for name in request.cookies]
+        return [name for name in names if name.startswith(beginning)]
 
     def read(self, request: HTTPConnection, name: str) -> str | None:
         """The raw value of a cookie."""

@@ -19,6 +19,7 @@ from tiltyard.foundation.caches import BoundedCache
 from tiltyard.settings.minute_limits import ARENA_KINDS, LimitedKind, QuotaKind, read_minute_limits
 
 if TYPE_CHECKING:
+    from tiltyard.arena.content.arenas import Arena
     from tiltyard.arena.voting.voter_requests import Voter
     from tiltyard.arena.voting.voting_queue import VotingQueue
     from tiltyard.settings.serving_settings import ServingSettings
@@ -153,8 +154,8 @@ class SignInThrottle:
 class VoterLimits:
     """How often sessions, networks and arenas may do something in a minute, counted by all web processes together.
 
-    Judges, whose tokens an operator has given out, have no limits. Whoever was invited or is signed in counts for no
-    network: a lecture hall may have one address.
+    Judges, whose tokens an operator has given out, have no limits. Whoever is signed in, or came by an invitation for
+    one person, counts for no network: an office may have one address.
     """
 
     def __init__(self, shared: SharedLimits, settings: ServingSettings) -> None:
@@ -202,19 +203,21 @@ class VoterLimits:
         if limit is not None and not self.shared.take(limit, voter.session):
             await self.shared.admit(limit, voter.session)
         limit = self._networks.get(kind)
-        if limit is not None and queue.settings.entry == "open":
+        if limit is not None and not voter.trusted:
             address = client_address(request)
             if not self.shared.take(limit, address):
                 await self.shared.admit(limit, address)
         await self._admit_in_arena(kind, queue)
 
-    async def admit_session(self, request: HTTPConnection, queue: VotingQueue, *, known: bool) -> None:
-        """Count a new session, or raise `Busy`. ``known``: whether its voter was invited or is signed in."""
-        if not known:
+    async def admit_session(
+        self, request: HTTPConnection, place: VotingQueue | Arena, *, invited: bool = False
+    ) -> None:
+        """Count a new session, or raise `Busy`. ``invited``: whether by an invitation that is for its voter alone."""
+        if not invited:
             address = client_address(request)
             for limit in self._new_sessions:
                 await self.shared.admit(limit, address)
-        await self._admit_in_arena("sessions", queue)
+        await self._admit_in_arena("sessions", place)
 
     async def admit_unproved(self, request: HTTPConnection, queue: VotingQueue) -> None:
         """Count a new session whose browser could compute no proof, or raise `Busy`: they queue."""
@@ -245,8 +248,8 @@ class VoterLimits:
             return False
         return await self.shared.refusal_seconds(self._easy, client_address(request)) > 0
 
-    async def _admit_in_arena(self, kind: LimitedKind, queue: VotingQueue) -> None:
-        text = queue.settings.minute_limits
+    async def _admit_in_arena(self, kind: LimitedKind, place: VotingQueue | Arena) -> None:
+        text = place.settings.minute_limits
         if text is not None:
             limits = self._arenas.get(text)
             if limits is None:
@@ -255,7 +258,7 @@ class VoterLimits:
                     text, _limits("arena", {one: most for one, most in read.items() if most})
                 )
             if kind in limits:
-                await self.shared.admit(limits[kind], queue.arena)
+                await self.shared.admit(limits[kind], place.arena)
 
 
 def _limits(scope: str, by_kind: Mapping[LimitedKind, int] | Mapping[str, int]) -> dict[str, SharedLimit]:

@@ -15,7 +15,7 @@ from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.voting.personal_boards import PersonalBoards
-from tiltyard.errors import NotAllowed, NotFound, RoleMissing, SecondFactorMissing
+from tiltyard.errors import NotAllowed, RoleMissing, SecondFactorMissing
 from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
@@ -115,8 +115,6 @@ async def readable_arena(arena: ArenaName, request: Request, actor: CurrentActor
     found = await boards_of(request).arena(arena)
     if await may_read(request, actor, found):
         return found
-    if found.settings.hidden:
-        raise NotFound.arena(found.name)
     raise await access_of(request).entry.refusal(request, found.name, found.settings)
 
 

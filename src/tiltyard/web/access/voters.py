@@ -22,7 +22,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.integrity.vote_groups import VoterOrigin
-from tiltyard.errors import NotAdmitted, ProofNeeded
+from tiltyard.errors import NotAdmitted, NotFound, ProofNeeded
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.telemetry import GATE_RESULTS, SESSIONS
 from tiltyard.web.access.cookies import (
@@ -76,21 +76,32 @@ class EntryGrants:
 
     async def admit(self, request: HTTPConnection, arena: int, settings: ArenaSettings) -> bool:
         """Whether this browser may come in to an arena that is not closed."""
-        entry = settings.entry
-        if entry == "open":
-            return True
-        if entry == "sign-in":
-            person = await self.person(request)
-            return person is not None and settings.admits_groups(person.groups)
-        grant = self.grant(request, arena)
-        return grant is not None and await self._live.admit(arena, entry, grant)
+        return settings.entry == "open" or await self.admitted(request, arena, settings) is not None
 
-    async def is_known(self, request: HTTPConnection, arena: int) -> bool:
-        """Whether this browser came by an invitation to an open arena, or belongs to a person who is signed in."""
-        if await self.person(request) is not None:
-            return True
+    async def admitted(self, request: HTTPConnection, arena: int, settings: ArenaSettings) -> Voter | None:
+        """The voter whom an arena that is not closed let in: signed in, by an invitation, or with the passcode.
+
+        Whatever other cookies the browser has or has not, it is the same one. An invitation counts in open arenas, too.
+        """
+        if settings.entry == "sign-in":
+            person = await self.person(request)
+            inside = person is not None and settings.admits_groups(person.groups)
+            return Voter(person.session, HUMAN, trusted=True) if person is not None and inside else None
         grant = self.grant(request, arena)
-        return grant is not None and await self._live.admit(arena, "invitation", grant)
+        if grant is None or not grant.session:
+            return None
+        reach = await self._live.admit(arena, settings.entry, grant)
+        return None if reach is None else Voter(grant.session, HUMAN, trusted=reach == "one")
+
+    def cookies(self, request: HTTPConnection) -> list[str]:
+        """The names of the cookies of all grants of this browser, of whatever arena."""
+        return self._cookies.names(request, entry_cookie(self._shard, ""))
+
+    def sessions(self, request: HTTPConnection) -> list[int]:
+        """The sessions of all grants of this browser. They may have been revoked."""
+        tokens = [self._cookies.token(request, name) for name in self.cookies(request)]
+        grants = [read_entry_token(token, time.time()) for token in tokens if token is not None]
+        return [grant.session for grant in grants if grant is not None and grant.session]
 
     def grant(self, request: HTTPConnection, arena: int) -> EntryGrant | None:
         """What this browser was let in by, if its cookie is genuine. It may have been revoked since."""
@@ -101,8 +112,12 @@ class EntryGrants:
         """The person who is signed in, if any."""
         return await self._identities.person(request)
 
-    async def refusal(self, request: HTTPConnection, arena: str, settings: ArenaSettings) -> NotAdmitted:
-        """The error for whoever has not come in to a private arena."""
+    async def refusal(
+        self, request: HTTPConnection, arena: str, settings: ArenaSettings
+    ) -> NotAdmitted | NotFound:
+        """The error for whoever has not come in to a private arena; a hidden one looks as if it did not exist."""
+        if settings.hidden:
+            return NotFound.arena(arena)
         entry: str = settings.entry
         if entry == "sign-in" and await self.person(request) is not None:
             entry = "group"
@@ -148,7 +163,6 @@ class VoterGate:
         accounts: Accounts,
         keys: SecretKeys,
         sessions: VoterSessions,
-        entry: EntryGrants,
         limits: VoterLimits,
         *,
         on_public_address: bool,
@@ -156,7 +170,6 @@ class VoterGate:
         self._accounts = accounts
         self._keys = keys
         self._sessions = sessions
-        self._entry = entry
         self._limits = limits
         self._proofs = GateProofs(keys)
         self._on_public_address = on_public_address
@@ -165,24 +178,21 @@ class VoterGate:
         """Whether new voters of an arena must pass the gate."""
         return settings.is_gated(on_public_address=self._on_public_address)
 
-    async def needs_proof(self, request: Request, queue: VotingQueue, voter: Voter | None) -> bool:
-        """Whether a voter must send a proof before the next matchup. Who has passed once needs none again."""
-        if not self.is_gated(queue.settings) or "authorization" in request.headers:
-            return False
-        if voter is not None:
-            known = self._sessions.find(request)
-            if known is not None and known[0].session == voter.session and known[1] != GateResult.NONE:
-                return False
-        return not await self._entry.is_known(request, queue.arena)
+    def needs_proof(self, request: Request, queue: VotingQueue, voter: Voter | None) -> bool:
+        """Whether a voter must send a proof before the next matchup: not again, and no judge, nor whoever was invited."""
+        if voter is None or not self.is_gated(queue.settings):
+            return self.is_gated(queue.settings)
+        known = self._sessions.find(request)
+        return known is not None and known[0].session == voter.session and known[1] == GateResult.NONE
 
-    async def require_passed(self, request: Request, queue: VotingQueue, voter: Voter) -> None:
+    def require_passed(self, request: Request, queue: VotingQueue, voter: Voter) -> None:
         """Raise `ProofNeeded` if a voter must send a proof before the next matchup."""
-        if await self.needs_proof(request, queue, voter):
+        if self.needs_proof(request, queue, voter):
             raise _proof_needed(queue)
 
     async def challenge(self, request: Request, queue: VotingQueue, voter: Voter | None) -> GateAnswer:
         """What a voter must do before the next matchup."""
-        if not await self.needs_proof(request, queue, voter):
+        if not self.needs_proof(request, queue, voter):
             return GateAnswer("none", None)
         hard = await self._limits.is_crowded(request)
         session = None if voter is None else voter.session
@@ -197,16 +207,15 @@ class VoterGate:
         """
         gate = GateResult.NONE
         session = new_session_number() if voter is None else voter.session
-        if await self.needs_proof(request, queue, voter):
+        if self.needs_proof(request, queue, voter):
             gate, session = await self._pass_gate(request, queue, voter)
         elif voter is not None:
             return voter, None
         if voter is None:
-            known = queue.settings.entry != "open" or await self._entry.is_known(request, queue.arena)
-            await self._limits.admit_session(request, queue, known=known)
+            await self._limits.admit_session(request, queue)
             SESSIONS.record()
         if gate != GateResult.NONE:
-            await self._accounts.keep_gate(session, gate, self._origin(request))
+            await self._accounts.keep_gate(session, gate, self.origin(request))
         return Voter(session, HUMAN), self._sessions.header(session, gate)
 
     async def _pass_gate(
@@ -223,13 +232,13 @@ class VoterGate:
             return GateResult.UNAVAILABLE, new_session_number() if voter is None else voter.session
         checked = self._proofs.check(proof, time.time(), None if voter is None else voter.session)
         if checked.result == "failed" and voter is not None:
-            await self._accounts.keep_gate(voter.session, GateResult.FAILED, self._origin(request))
+            await self._accounts.keep_gate(voter.session, GateResult.FAILED, self.origin(request))
         GATE_RESULTS.record(1.0, "asked" if checked.result == "old" else checked.result)
         if checked.result != "passed":
             raise _proof_needed(queue, f"this proof is {'too old' if checked.result == 'old' else 'wrong'}")
         return GateResult.PASSED, checked.session if voter is None else voter.session
 
-    def _origin(self, request: Request) -> VoterOrigin:
+    def origin(self, request: Request) -> VoterOrigin:
         """Some bits of a keyed hash of the network, too few to tell whose it is, and the language of the browser."""
         hashed = self._keys.sign("voter network", client_address(request).encode())
         language = primary_language(request.headers.get("accept-language"))
@@ -251,7 +260,7 @@ def _proof_needed(
     queue: VotingQueue, reason: str = "new voters of this arena send a proof of work first"
 ) -> ProofNeeded:
     return ProofNeeded(
-        f"{reason}: open the arena's voting page in a browser with scripts, come by an invitation or sign in; programs "
+        f"{reason}: open the arena's voting page in a browser with scripts, or come by an invitation; programs "
         f"solve the challenge of GET /api/v1/arenas/{queue.name}/gate and send it in the header Tiltyard-Proof",
         arena=queue.name,
     )

@@ -6,6 +6,7 @@ Opening a link changes nothing, because mail programs and chats open links too; 
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
@@ -15,11 +16,12 @@ from tiltyard.arena.operators.invitations import (
     InvitationOffer,
     LinkTrouble,
     find_invitation,
+    find_passcode,
     use_invitation,
-    use_passcode,
 )
 from tiltyard.arena.operators.panels import PanelRater, find_rater_by_invitation
 from tiltyard.errors import NotAdmitted, NotFound
+from tiltyard.foundation.telemetry import SESSIONS
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.rate_limits import client_address
 from tiltyard.web.access.route_access import ReadableArena, boards_of
@@ -41,7 +43,7 @@ async def join_page(code: str, request: Request) -> HTMLResponse:
     except NotAdmitted:
         return _refuse(request, None)
     rater = await find_rater_by_invitation(registry_of(request).pool, offer.invitation)
-    inside = await _is_inside(request, offer) and (rater is None or await _votes_as(request, rater))
+    inside = await _is_inside(request, offer, rater)
     if offer.trouble is not None and not inside:
         return _refuse(request, offer.trouble)
     return render_page(
@@ -67,17 +69,13 @@ async def join_form(code: str, request: Request, visit: Annotated[str, Form()] =
         async with access.entry_throttle.sign_in_attempt(client_address(request)):
             offer = await find_invitation(pool, code)
             rater = await find_rater_by_invitation(pool, offer.invitation)
-            inside = await _is_inside(request, offer)
-            if inside and (rater is None or await _votes_as(request, rater)):
+            if await _is_inside(request, offer, rater):
                 return redirect_to(paths.vote(offer.arena.name))
-            grant = await use_invitation(pool, offer, visit if len(visit) == _VISIT_CHARACTERS else None)
+            offer = offer if rater is None else replace(offer, session=rater.session)
+            cookie = await _come_in(request, offer, visit if len(visit) == _VISIT_CHARACTERS else None)
     except NotAdmitted:
         return _refuse(request, None if offer is None else offer.trouble or "used up")
-    arena = offer.arena
-    cookies = [access.entry.cookie(arena.arena, grant)]
-    if rater is not None:
-        cookies.append(access.sessions.header(rater.session))
-    return redirect_to(paths.vote(arena.name), cookies=cookies)
+    return redirect_to(paths.vote(offer.arena.name), cookie=cookie)
 
 
 @router.get("/arenas/{arena}/enter")
@@ -97,26 +95,39 @@ async def enter_form(
     if found.settings.entry != "passcode":
         return redirect_to(paths.vote(arena))
     wanted = paths.local(next, paths.vote(arena))
+    if await access.entry.admit(request, found.arena, found.settings):
+        return redirect_to(wanted)
     try:
         async with access.entry_throttle.sign_in_attempt(client_address(request)):
-            grant = await use_passcode(registry_of(request).pool, found, passcode)
+            offer = await find_passcode(registry_of(request).pool, found, passcode)
+            cookie = await _come_in(request, offer)
     except NotAdmitted:
         return private_page(request, arena, "passcode-required", wanted, wrong=True)
-    return redirect_to(wanted, cookie=access.entry.cookie(found.arena, grant))
+    return redirect_to(wanted, cookie=cookie)
 
 
-async def _votes_as(request: Request, rater: PanelRater) -> bool:
-    """Whether this browser votes as this rater already."""
-    voter = await access_of(request).voter(request)
-    return voter is not None and voter.session == rater.session
+async def _come_in(request: Request, offer: InvitationOffer, visit: str | None = None) -> str:
+    """Use a link or the passcode, and return the cookie of whoever came in; `Busy` if too many do."""
+    access, arena = access_of(request), offer.arena
+    if offer.trouble is None:
+        alone = offer.single or offer.session is not None
+        await access.limits.admit_session(request, arena, invited=alone)
+    pool, origin = registry_of(request).pool, access.gate.origin(request)
+    grant = await use_invitation(pool, access.keys, offer, visit, origin)
+    SESSIONS.record()
+    return access.entry.cookie(arena.arena, grant)
 
 
-async def _is_inside(request: Request, offer: InvitationOffer) -> bool:
-    """Whether this browser may come in without the invitation: it has been in, or the arena is open and has no gate."""
+async def _is_inside(request: Request, offer: InvitationOffer, rater: PanelRater | None) -> bool:
+    """Whether this browser may come in without the invitation: it has been in, or the arena is open and has no gate.
+
+    A rater of a panel is inside as this rater only.
+    """
     arena, access = offer.arena, access_of(request)
-    if access.gate.is_gated(arena.settings):
-        return await access.entry.is_known(request, arena.arena)
-    return await access.entry.admit(request, arena.arena, arena.settings)
+    voter = await access.entry.admitted(request, arena.arena, arena.settings)
+    if rater is not None:
+        return voter is not None and voter.session == rater.session
+    return voter is not None or (arena.settings.public and not access.gate.is_gated(arena.settings))
 
 
 def _refuse(request: Request, trouble: LinkTrouble | None) -> HTMLResponse:

@@ -10,7 +10,6 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.live.live_records import LiveBattle
 from tiltyard.arena.live.live_store import list_battles
-from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.voter_data import erase_voter, read_held_data, read_held_summary
 from tiltyard.core.board.voter_board import OWN_METHOD
 from tiltyard.core.ratings.findings import MIN_BATTLES
@@ -38,7 +37,9 @@ async def data_page(arena: ReadableArena, request: Request) -> HTMLResponse:
 async def data_file(arena: ReadableArena, request: Request) -> Response:
     """Everything that is held about this voter, as a file."""
     pool = registry_of(request).pool
-    voters = [await read_held_data(pool, session) for session in await _sessions(request)]
+    voters = [
+        await read_held_data(pool, session) for session in await access_of(request).sessions_of(request)
+    ]
     headers = {**_PRIVATE, "Content-Disposition": f'attachment; filename="my-data-{arena.name}.json"'}
     text = json.dumps({"format": _DOCUMENT_FORMAT, "voters": voters}, ensure_ascii=False, indent=1)
     return Response(text, media_type="application/json", headers=headers)
@@ -54,20 +55,24 @@ async def delete_page(arena: ReadableArena, request: Request) -> HTMLResponse:
 async def delete_form(arena: ReadableArena, request: Request) -> Response:
     """Delete it, and the cookies that say who this voter is."""
     access, pool = access_of(request), registry_of(request).pool
-    sessions = await _sessions(request)
+    sessions = await access.sessions_of(request)
     if not sessions:
         return redirect_to(paths.within(arena.name, "mine", "data"))
-    if access.limits is not None:
-        await access.limits.admit_deletion(request)
-    cookies = [access.cookies.clear_header(VOTER_COOKIE)]
+    await access.limits.admit_deletion(request)
+    cookies = [access.cookies.clear_header(name) for name in (VOTER_COOKIE, *access.entry.cookies(request))]
     for session in sessions:
         held = await read_held_summary(pool, session)
         await erase_voter(pool, session, reason=_REASON, actor=_ACTOR)
         cookies += [access.skills.clear_header(one.arena.arena) for one in held.arenas]
-    if access.identities is not None:
-        cookies.append(await access.identities.sign_out(request))
+    cookies.append(await access.identities.sign_out(request))
     access.forget()
-    return redirect_to(paths.within(arena.name, "mine", "deleted"), cookies=cookies)
+    if arena.settings.public:
+        return redirect_to(paths.within(arena.name, "mine", "deleted"), cookies=cookies)
+    # No page of this arena is for this browser any more.
+    page = await deleted_page(arena, request)
+    for cookie in cookies:
+        page.headers.append("set-cookie", cookie)
+    return page
 
 
 @router.get("/arenas/{arena}/mine/deleted", response_class=HTMLResponse)
@@ -76,15 +81,10 @@ async def deleted_page(arena: ReadableArena, request: Request) -> HTMLResponse:
     return render_page(request, "mine/deleted.html", headers=_PRIVATE, arena=arena, active="mine")
 
 
-async def _sessions(request: Request) -> list[int]:
-    """The numbers of whoever asks: of this browser, and of the person who is signed in. Judges have no data here."""
-    found = [await access_of(request).voter(request, entry=entry) for entry in ("open", "sign-in")]
-    return list(dict.fromkeys(one.session for one in found if one is not None and one.source == HUMAN))
-
-
 async def _page(request: Request, arena: Arena, template: str) -> HTMLResponse:
     pool = registry_of(request).pool
-    held = [await read_held_summary(pool, session) for session in await _sessions(request)]
+    sessions = await access_of(request).sessions_of(request)
+    held = [await read_held_summary(pool, session) for session in sessions]
     return render_page(request, template, headers=_PRIVATE, arena=arena, active="mine", held=held)
 
 
@@ -95,7 +95,7 @@ _BATTLE_LIMIT = 50
 @router.get("/arenas/{arena}/mine", response_class=HTMLResponse)
 async def mine(arena: ReadableArena, request: Request) -> HTMLResponse:
     """The board of this voter's votes; without a session, an explanation."""
-    voter = await access_of(request).voter(request, entry=arena.settings.entry)
+    voter = await access_of(request).person(request, arena)
     found = None if voter is None else await personal_boards_of(request).of(arena, voter)
     battles: list[LiveBattle] = []
     if arena.settings.is_live and voter is not None:

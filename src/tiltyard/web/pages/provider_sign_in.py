@@ -119,7 +119,6 @@ async def _operator_cookie(request: Request, identity: PersonIdentity) -> str | 
     The session ends when the sign-in does: groups are known from it only.
     """
     access = access_of(request)
-    assert access.identities is not None
     settings = access.identities.settings
     if not settings.roles:
         return None
@@ -148,8 +147,8 @@ def _roles(settings: SignInSettings, identity: PersonIdentity) -> dict[str | Non
 def _identities(request: Request, shard: str) -> Identities:
     """How people sign in; `NotFound` if nobody can, or the path is that of another shard."""
     identities = access_of(request).identities
-    usable = identities is not None and (identities.settings.by_provider or identities.settings.by_proxy)
-    if identities is None or not usable or shard != str(registry_of(request).settings.shard):
+    usable = identities.settings.by_provider or identities.settings.by_proxy
+    if not usable or shard != str(registry_of(request).settings.shard):
         raise NotFound("nobody signs in here; ask whoever runs this server")
     return identities
 

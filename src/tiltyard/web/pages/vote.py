@@ -197,7 +197,7 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
         raise NotFound("there is no session yet; request a first matchup")
     if queue.settings.is_live:
         raise NotFound("a live arena has no next matchup; it begins with your prompt")
-    await access_of(request).gate.require_passed(request, queue, voter)
+    access_of(request).gate.require_passed(request, queue, voter)
     await count_request("matchups", request, queue, voter)
     voter = access_of(request).skills.voter(request, queue.arena, voter)
     offered = await queue.look_ahead(voter, read_matchup_id(request, shown))
@@ -278,7 +278,7 @@ async def cast(
     if queue.settings.is_live:
         return redirect_to(paths.matchup(matchup))
     with suppress(NoMatchup, Busy, Paused, ProofNeeded):
-        await access_of(request).gate.require_passed(request, queue, voter)
+        access_of(request).gate.require_passed(request, queue, voter)
         await queue.next_matchup(access_of(request).skills.voter(request, queue.arena, voter))
     return redirect_to(paths.vote(queue.name, after=matchup))
 
@@ -294,7 +294,7 @@ async def pass_over(request: Request, matchup: str, reason: Text = "", recognize
         await queue.skip(voter, one, detail=skip_detail(said, recognized=bool(recognized)))
     except (Closed, Expired):
         return redirect_to(paths.matchup(matchup) + "?note=stands")
-    await access_of(request).gate.require_passed(request, queue, voter)
+    access_of(request).gate.require_passed(request, queue, voter)
     voter = access_of(request).skills.voter(request, queue.arena, voter)
     return redirect_to(await _serve_next(request, queue, voter))
 

@@ -93,7 +93,7 @@ async def voting_frame(request: Request, queue: VotingQueue, voter: Voter | None
         "session_votes": queue.settings.session_votes,
         "skip_reasons": SKIP_REASONS,
         "unrevealed_votes": unrevealed,
-        "needs_proof": await access_of(request).gate.needs_proof(request, queue, voter),
+        "needs_proof": access_of(request).gate.needs_proof(request, queue, voter),
         "choose": request.query_params.get("choose", ""),
     }
 

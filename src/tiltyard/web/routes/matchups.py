@@ -389,22 +389,20 @@ async def count_request(kind: LimitedKind, request: Request, queue: VotingQueue,
 async def find_queue_and_voter(
     request: Request, matchup: str, counted: LimitedKind | None = None
 ) -> tuple[VotingQueue, Voter, UUID]:
-    """The voting queue of a matchup, the voter and the matchup's id. In an arena that is not public, access is checked again.
+    """The voting queue of a matchup, the voter and the matchup's id.
 
     ``counted``: as what the request is counted against the limits.
     """
     access = access_of(request)
-    voter = await access.voter(request)
-    if voter is None and await access.entry.person(request) is None:
+    if not await access.may_have_voted(request):
         # Without a session, the matchup is not found, and not looked for.
         raise matchup_not_found_error()
     one = context_of(request).matchup_ids.parse(matchup)
     queue = await registry_of(request).voting_queue_of(one)
-    if not queue.settings.public:
-        try:
-            voter = await access.voter(request, queue)
-        except NotFound:
-            raise matchup_not_found_error() from None
+    try:
+        voter = await access.voter(request, queue)
+    except NotFound:
+        raise matchup_not_found_error() from None
     if voter is None:
         raise matchup_not_found_error()
     if counted is not None:

@@ -12,6 +12,7 @@ from tiltyard.arena.content.arenas import find_kept_response
 from tiltyard.arena.content.stored_conversations import conversation_image
 from tiltyard.arena.operators import moderation
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude, find_sessions_by_pseudonym, restore
+from tiltyard.arena.operators.invitations import find_invited_sessions
 from tiltyard.errors import BadOption
 from tiltyard.web.access.access import context_of, keys_of, registry_of
 from tiltyard.web.access.actors import Actor
@@ -57,9 +58,11 @@ async def exclude_votes(arena: ArenaName, body: ExcludeRequest, request: Request
     sessions, ids = body.sessions, context_of(request).matchup_ids
     if (body.voters is None) != (body.release is None):
         raise BadOption("voters are pseudonyms of an export; give voters and release together")
+    if sum(one is not None for one in (sessions, body.voters, body.invitation)) > 1:
+        raise BadOption("give only one of sessions, voters with a release, and an invitation")
+    if body.invitation is not None:
+        sessions = await find_invited_sessions(pool, arena, body.invitation)
     if body.voters is not None and body.release is not None:
-        if sessions is not None:
-            raise BadOption("give either sessions, or voters and a release")
         sessions = await find_sessions_by_pseudonym(pool, keys_of(request), arena, body.release, body.voters)
     selection = VoteSelection(
         sessions=sessions,

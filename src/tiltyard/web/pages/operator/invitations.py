@@ -96,8 +96,7 @@ async def _page(visit: ArenaVisit, **values: Any) -> HTMLResponse:
         "has_passcode": any(one.is_passcode and one.revoked_at is None for one in known),
         "given": {"batch": "", "uses": "1", "days": str(DEFAULT_INVITATION_DAYS)},
         "link": None,
-        "can_sign_in": identities is not None
-        and (identities.settings.by_provider or identities.settings.by_proxy),
+        "can_sign_in": identities.settings.by_provider or identities.settings.by_proxy,
         "made": None,
         "passcode": None,
     }

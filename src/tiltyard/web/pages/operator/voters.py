@@ -18,6 +18,7 @@ from tiltyard.arena.operators.exclusions import (
     preview_exclusion,
     restore,
 )
+from tiltyard.arena.operators.invitations import find_invited_sessions
 from tiltyard.arena.operators.moderation import read_excluded_votes, read_judge_names
 from tiltyard.arena.operators.voter_data import HeldInArena, erase_session, read_held_in_arena
 from tiltyard.arena.operators.voters import (
@@ -180,9 +181,12 @@ async def exclude_selected_page(
     session: Annotated[list[Number] | None, Query(max_length=_SELECTED_LIMIT)] = None,
     matchup: Annotated[list[UUID] | None, Query(max_length=_SELECTED_LIMIT)] = None,
     group: Annotated[str, Query(max_length=100)] = "",
+    invitation: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     reason: Annotated[str, Query()] = "",
 ) -> HTMLResponse:
-    """Preview the exclusion of what was selected: sessions, votes, or a group of the page of voters."""
+    """Preview the exclusion of what was selected: sessions, votes, a group of voters, or all who came by an invitation."""
+    if invitation:
+        session = await find_invited_sessions(visit.pool, visit.arena.name, invitation)
     if group:
         flagged = await find_flagged_group(visit.pool, visit.arena, group)
         session = list(flagged.sessions)

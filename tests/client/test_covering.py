@@ -100,6 +100,7 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
             "sessions": [1],
             "voters": ["v"],
             "release": "r",
+            "invitation": 3,
             "matchups": ["m"],
             "since": NOW,
             "until": NOW,

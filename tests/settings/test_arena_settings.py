@@ -74,15 +74,15 @@ def test_groups_that_may_come_in():
     assert some.admits_groups({"a"})
 
 
-def test_votes_are_checked_where_everybody_on_the_internet_can_vote():
+def test_votes_are_checked_where_strangers_on_the_internet_can_vote():
     def checks(public, **settings):
         made = ArenaSettings(**settings)
         return made.checks_shown(on_public_address=public), made.ageing(on_public_address=public)
 
     assert checks(True) == (True, 24.0)
     assert checks(False) == (False, 0.0)
+    assert checks(True, entry="invitation") == checks(True, entry="passcode") == (True, 24.0)
     for private in (
-        {"entry": "invitation"},
         {"entry": "sign-in"},
         {"visibility": "closed"},
         {"stage": "draft"},

@@ -112,10 +112,10 @@ def invitations(name: Name) -> None:
     found = run_with_pool(lambda pool: list_invitations(pool, name))
     for one in found:
         most = "" if one.uses_allowed is None else f" of {one.uses_allowed:,}"
-        typer.echo(
-            f"{one.invitation:>4}  {escape_controls(one.batch)}  {one.uses:,}{most} came in, {one.of_one_network:,} of one"
-            f" network  {_state(one)}"
-        )
+        came = f"{one.uses:,}{most} came in"
+        if one.of_one_network > 1:
+            came += f", {one.of_one_network:,} from one network"
+        typer.echo(f"{one.invitation:>4}  {escape_controls(one.batch)}  {came}  {_state(one)}")
 
 
 @database_command(app, "revoke-invitation")

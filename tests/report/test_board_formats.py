@@ -23,6 +23,7 @@ from tiltyard.report.board_formats import (
     settled_sentence,
     title_parts,
 )
+from tiltyard.report.escapes import csv_text
 from tiltyard.report.notebook_board import board_fragment, groups_fragment
 from tiltyard.report.terminal import rated_text
 
@@ -161,3 +162,10 @@ def test_a_few_people_prefer_and_claim_no_order_for_others(voters, clear):
     assert (settled_sentence(one) == said) == few
     for shown in (boards_markdown([one]), rated_text(one, width=200), board_fragment(one, [])):
         assert (" prefer " in shown) == few
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_spreadsheet_runs_a_text_of_a_csv_file(start):
+    name, cells = f'{start}HYPERLINK("http://evil.example")', ["a=b", -0.5, 3, None, "x"]
+    (found,) = list(csv.reader(io.StringIO(csv_text(["name", *"abcde"], [[name, *cells]]), newline="")))[1:]
+    assert found == [f"'{name}", "a=b", "-0.5", "3", "", "x"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -15,7 +13,7 @@ from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.board.win_rates import BaselineRow, BaselineRule, BaselineWinRates
 from tiltyard.core.ratings.ranks import Flip
 from tiltyard.core.ratings.result import speaks_of_these_voters
-from tiltyard.report.escapes import escape_controls, markdown_text
+from tiltyard.report.escapes import csv_text, escape_controls, markdown_text
 from tiltyard.report.html_parts import section_html, table_html, text_html
 
 _LATEX = {
@@ -92,11 +90,7 @@ def boards_latex(groups: Sequence[RatedGroup]) -> str:
 def boards_csv(groups: Sequence[RatedGroup]) -> str:
     """The rows of all groups, below one header, unrounded; an empty field is a value that the battles do not give."""
     columns = boards_columns(groups)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
+    return csv_text(columns, zip(*columns.values(), strict=True))
 
 
 def boards_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:

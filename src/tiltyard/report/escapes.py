@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Iterable
 
 #: Characters with a meaning in Markdown. Those that a backslash does not escape in some dialects,
 #: and those that turn bare text into links, become entities.
@@ -21,3 +24,16 @@ def markdown_text(value: str) -> str:
     """Escape untrusted text: no markup, no link, no cell border, no line break."""
     spelled = _ACTIVE.sub(r"\\\g<0>", escape_controls(value))
     return _ENTITIES.sub(lambda found: f"&#{ord(found[0])};", spelled)
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A CSV file for people. A text that spreadsheets would run as a formula begins with an apostrophe."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_inert(cell) for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def _inert(cell: object) -> object:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell

@@ -5,7 +5,6 @@ Leans and inconsistent results have no winner here, as in the scripts that these
 
 from __future__ import annotations
 
-import csv
 import io
 import zipfile
 from array import array
@@ -23,6 +22,7 @@ from tiltyard.core.judging.reconciliation import JudgedMatch
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.core.ratings.decisive_elo import DecisiveElo, DecisiveRatings
 from tiltyard.files.answer import Answer
+from tiltyard.report.escapes import csv_text
 from tiltyard.report.run_documents import EloDocument, EloEntry
 from tiltyard.runs.manifest import ZIP_EPOCH
 from tiltyard.runs.rating_documents import finite
@@ -167,13 +167,12 @@ class JudgmentTally:
 
     def winrates(self) -> str:
         """`pairwise_winrates.csv`: every pair with a judgment, in each dimension."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(PAIR_COLUMNS)
-        for name, pairs in self._pairs.items():
-            for pair, counts in sorted(pairs.items()):
-                writer.writerow([name, *pair, *(counts[column] for column in PAIR_COLUMNS[3:])])
-        return text.getvalue()
+        rows = (
+            [name, *pair, *(counts[column] for column in PAIR_COLUMNS[3:])]
+            for name, pairs in self._pairs.items()
+            for pair, counts in sorted(pairs.items())
+        )
+        return csv_text(PAIR_COLUMNS, rows)
 
 
 def elo_document(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import unicodedata
@@ -20,6 +18,7 @@ from tiltyard.core.ratings.judge_placement import JudgePlacement
 from tiltyard.core.ratings.variance import these_prompts_interval
 from tiltyard.report.board_formats import boards_csv, boards_latex, boards_markdown
 from tiltyard.report.board_page import interval_chart
+from tiltyard.report.escapes import csv_text
 from tiltyard.runs.battle_rating import RateSettings
 
 #: The board for spreadsheets, and for documents.
@@ -211,17 +210,10 @@ def bootstrap_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:
 
 def winrates_csv(groups: Sequence[RatedGroup]) -> str:
     """`pairs.csv`: every pair that met, with ties and inconsistent results counted separately."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = ("a_wins", "b_wins", "ties", "inconsistent", "both_bad")
-    writer.writerow(["group", "model_a", "model_b", *names, "a_score"])
-    for rated in groups:
-        for row in pair_rows(rated.table, rated.ratings.method):
-            score = "" if row.a_score is None else repr(row.a_score)
-            writer.writerow(
-                [rated.name or "", row.model_a, row.model_b, *(getattr(row, name) for name in names), score]
-            )
-    return text.getvalue()
+    names = ("model_a", "model_b", "a_wins", "b_wins", "ties", "inconsistent", "both_bad", "a_score")
+    pairs = ((rated.name, row) for rated in groups for row in pair_rows(rated.table, rated.ratings.method))
+    rows = ([group or "", *(getattr(row, name) for name in names)] for group, row in pairs)
+    return csv_text(["group", *names], rows)
 
 
 def board_documents(groups: Sequence[RatedGroup]) -> dict[str, str]:

@@ -5,8 +5,6 @@ All of it follows from the panel's assignment and the votes of its raters as the
 
 from __future__ import annotations
 
-import csv
-import io
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -36,6 +34,7 @@ from tiltyard.errors import Closed, NotFound
 from tiltyard.files.parquet_tables import write_row_table
 from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.postgres.statements import statement
+from tiltyard.report.escapes import csv_text
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 
 #: Columns of the table of everything, with their types.
@@ -366,8 +365,4 @@ def panel_file(record: PanelRecord, form: PanelFormat) -> bytes:
             path = Path(folder) / "panel.parquet"
             write_row_table(path, PANEL_COLUMNS, rows)
             return path.read_bytes()
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(PANEL_COLUMNS), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return csv_text(PANEL_COLUMNS, ([row[name] for name in PANEL_COLUMNS] for row in rows)).encode()

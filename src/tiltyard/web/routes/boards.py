@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +18,7 @@ from tiltyard.arena.boards.weekly_reports import FIRST_PUBLIC_REPORT_PHASE, list
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
 from tiltyard.errors import NotFound
+from tiltyard.report.escapes import csv_text
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.route_access import (
@@ -281,11 +280,7 @@ def send_private(data: bytes, media_type: str, headers: Mapping[str, str] | None
 
 def write_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
     """A CSV file; what is ``None`` is empty."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return csv_text(columns, ([row[name] for name in columns] for row in rows)).encode()
 
 
 @router.get(

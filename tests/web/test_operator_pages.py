@@ -96,6 +96,10 @@ def test_a_wrong_password_is_told_on_the_same_page(seen):
         assert "<script>alert" not in answer.text
         assert "set-cookie" not in answer.headers
         assert 'name="password"' in answer.text, "it can be tried again"
+    failed = [entry for entry in audited(seen, arena=False) if entry[1] == "sign in failed"]
+    assert failed == [
+        ("nobody", "sign in failed", {"name": name, "address": "127.0.0.1"}) for name in ("Ada", HOSTILE, "")
+    ]
     assert client.get("/operator").status_code == 303
 
 

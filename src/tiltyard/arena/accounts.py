@@ -116,6 +116,22 @@ _REVOKED_CACHE_SECONDS = 5.0
 #: Smaller numbers are given out in order: to judges, and to voters before sessions were random numbers.
 _FIRST_RANDOM_SESSION = 2**32
 _MIN_PASSWORD_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 12, 1024
+#: What passwords that are guessed first are made of, and how many other and different characters a password has.
+_COMMON_IN_PASSWORDS = (
+    *("password", "passwort", "passw0rd", "p@ssw0rd", "welcome", "letmein", "iloveyou", "admin", "tiltyard"),
+    *(
+        "qwertyuiop",
+        "qwerty",
+        "asdfghjkl",
+        "zxcvbnm",
+        "abcdefghijkl",
+        "1234567890",
+        "123456",
+        "abc123",
+        "111111",
+    ),
+)
+_UNCOMMON_CHARACTERS = 6
 #: Threads that hash passwords, and how many steps lower their priority is. Each takes 64 MiB and four threads of its own.
 _HASH_THREAD_LIMIT = 1
 _LOWER_PRIORITY_COUNT = 15
@@ -367,6 +383,9 @@ class Accounts:
         kept = _unmatched_hash() if row is None else str(row[1])
         right = await password_matches(kept, password)
         if row is None or not right:
+            async with self.pool.connection() as connection:
+                about = {"name": name, "address": origin.address}
+                await write_audit_entry(connection, "nobody", "sign in failed", about)
             raise NotAllowed("name or password is wrong")
         async with self.pool.connection() as connection, connection.transaction():
             if _hasher().check_needs_rehash(kept):
@@ -519,11 +538,16 @@ def check_person_name(name: str) -> str:
 
 
 def check_password(password: str) -> str:
-    """Check that a password is long enough; return it."""
+    """Check that a password is long enough and none of the commonest; return it."""
     if not _MIN_PASSWORD_CHARACTERS <= len(password) <= _MAX_PASSWORD_CHARACTERS:
         raise BadOption(
             f"the password has {len(password)} characters; expected {_MIN_PASSWORD_CHARACTERS} or more"
         )
+    rest = password.lower()
+    for common in _COMMON_IN_PASSWORDS:
+        rest = rest.replace(common, "")
+    if len(rest) < _UNCOMMON_CHARACTERS or len(set(password)) < _UNCOMMON_CHARACTERS:
+        raise BadOption("this password is easily guessed; choose several words that do not belong together")
     return password
 
 

@@ -73,10 +73,25 @@ class TestPasswordsAndTokens:
     @pytest.mark.parametrize(("length", "right"), [(11, False), (12, True), (1024, True), (1025, False)])
     def test_a_password_has_twelve_characters_or_more(self, length, right):
         if right:
-            accounts.check_password("x" * length)
+            accounts.check_password(("river boat " * 100)[:length])
         else:
             with pytest.raises(BadOption, match=f"has {length} characters"):
                 accounts.check_password("x" * length)
+
+    @pytest.mark.parametrize(
+        "password",
+        [
+            "passwordpassword",
+            "Password123456",
+            "xxxxxxxxxxxxxxx",
+            "abababababab",
+            "qwertyuiop123",
+            "welcomeadmin!",
+        ],
+    )
+    def test_what_is_guessed_first_is_no_password(self, password):
+        with pytest.raises(BadOption, match="easily guessed"):
+            accounts.check_password(password)
 
     @pytest.mark.parametrize("name", ["", "x" * 101, " Ada", "Ada ", "A\nda"])
     def test_a_name_has_a_hundred_printable_characters_at_most(self, name):

@@ -212,6 +212,9 @@ def test_a_voter_who_was_revoked_or_deleted_does_not_come_again(site):
         if way == "revoked":
             site.run(site.context.access.accounts.revoke_session("cli", session))
         else:
+            (held,) = client.get("/arenas/arena/mine/data.json").json()["voters"]
+            assert (held["session"], held["account"]["invitation"] is None) == (str(session), False)
+            assert "by an invitation" in client.get("/arenas/arena/mine/data").text
             gone = client.post("/arenas/arena/mine/delete")
             assert gone.status_code == 200
             assert name not in client.cookies

@@ -17,6 +17,7 @@ from tiltyard.client import Client
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web.access import voters
 from tiltyard.web.access.cookies import OPERATOR_COOKIE, entry_cookie
 
@@ -272,3 +273,19 @@ def test_a_crowd_behind_one_address_is_counted_and_whoever_was_invited_alone_is_
     assert rows(public, f"SELECT uses FROM invitations WHERE invitation = {number}") == [(4,)]
     assert rows(public, "SELECT count(*), count(DISTINCT network) FROM sessions") == [(4, 1)]
     assert stranger(public).post(make_link(public.database)[0]).status_code == 303
+
+
+def test_who_signed_in_is_one_voter_and_passes_no_gate_of_an_open_arena(database, tmp_path):
+    made_arena(database, settings=ArenaSettings(entry="sign-in", undo_seconds=0))
+    made_arena(database, name="open", settings=ArenaSettings(gate="proof"))
+    gateway = SignInSettings(proxy_networks=("127.0.0.1",))
+    with served(database, folder=tmp_path, sign_in=gateway) as site:
+        matchups = set()
+        for _ in range(VOTERS):
+            client = site.client()
+            client.headers["x-forwarded-user"] = "ada"
+            matchups.add(client.post(ASK, json={}).json()["matchup"])
+            assert client.post("/api/v1/arenas/open/matchups", json={}).status_code == 403
+        assert len(matchups) == 1
+        assert vote(client, matchups.pop()).status_code == 200
+        assert len(sessions_of_people(site)) == 1

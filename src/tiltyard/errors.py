@@ -10,6 +10,8 @@ the numbers are given, and the finding says how to interpret them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 __all__ = [
     "BadBattle",
     "BadConfig",
@@ -41,6 +43,7 @@ __all__ = [
     "SecondFactorMissing",
     "StoreFault",
     "TiltyardError",
+    "UnclearColumns",
     "UnknownFormat",
     "UnreadableFile",
 ]
@@ -60,6 +63,14 @@ class UnreadableFile(InputError):
 
 class UnknownFormat(InputError):
     """A file was read, but its columns match no known format."""
+
+
+class UnclearColumns(InputError):
+    """It is not clear what the columns of a table hold. ``columns``: what each seems to be, by its header."""
+
+    def __init__(self, problem: str, columns: Mapping[str, str]) -> None:
+        self.columns = columns
+        super().__init__(problem)
 
 
 class BadBattle(InputError):

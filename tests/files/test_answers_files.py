@@ -10,9 +10,7 @@ from support.format_samples import FIXTURES, as_json_lines
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.answer import KINDS, SCORES_ONLY, Answer, AnswerUsage
 from tiltyard.files.answers import (
-    arena_hard_answers,
     drop_replaced_answers,
-    entrant_answers,
     read_answers,
     write_answers,
 )
@@ -109,42 +107,8 @@ def test_answers_are_written_as_json_lines_only(tmp_path) -> None:
         write_answers(tmp_path / "responses.parquet", [])
 
 
-def test_entrants_and_their_bank() -> None:
-    first, second = entrant_answers(FIXTURES / "bank.jsonl", [FIXTURES / "responses_alpha.jsonl"])
-    assert first == Answer(
-        prompt_id="p1",
-        prompt="Is aspirin an antibiotic?",
-        model="alpha",
-        response="No, it is not.",
-        category="pharmacology",
-        gold="No",
-        expected_behavior="corrects",
-        source="hand",
-        extra={
-            "tags": ["short"],
-            "p_correct": None,
-            "diagnostics": {"tokens": 5},
-            "timestamp": "2026-01-01T00:00:00+00:00",
-        },
-    )
-    assert (second.prompt, second.source, second.gold) == ("How are you?", None, None)
-
-
-def test_a_bank_that_does_not_fit(tmp_path) -> None:
-    bank = as_json_lines([{"prompt_id": "p9", "text": "?"}], tmp_path / "bank.jsonl")
-    with pytest.raises(UnreadableFile, match=r"line 1.*'p1'"):
-        list(entrant_answers(bank, [FIXTURES / "responses_alpha.jsonl"]))
-    as_json_lines([{"prompt_id": 1, "text": "?"}, {"prompt_id": "1", "text": "?"}], bank)
-    with pytest.raises(UnreadableFile, match=r"line 2.*'1'; rename"):
-        list(entrant_answers(bank, []))
-    as_json_lines([{"text": "?"}], bank)
-    with pytest.raises(UnreadableFile, match="line 1: prompt_id"):
-        list(entrant_answers(bank, []))
-
-
 def test_arena_hard() -> None:
-    answers = [FIXTURES / "arena_hard/model_answer/oak.jsonl"]
-    first, second = arena_hard_answers(answers, FIXTURES / "arena_hard/question.jsonl")
+    first, second = read_answers(FIXTURES / "arena_hard/model_answer/oak.jsonl")
     assert first == Answer(
         prompt_id="u1",
         prompt="Sort a list.",
@@ -155,13 +119,12 @@ def test_arena_hard() -> None:
         usage=AnswerUsage(output_tokens=4),
     )
     assert (second.response, second.system) == ("A line.", "Be brief.")
-    assert [answer.prompt for answer in arena_hard_answers(answers)] == ["Sort a list.", "Write a line."]
 
 
 def test_older_arena_hard_answers(tmp_path) -> None:
     path = as_json_lines([{"question_id": "q", "model_id": "oak", "choices": []}], tmp_path / "oak.jsonl")
     with pytest.raises(UnreadableFile, match="line 1: only"):
-        list(arena_hard_answers([path]))
+        list(read_answers(path))
 
 
 def test_a_conversation_is_read_from_its_messages(tmp_path) -> None:

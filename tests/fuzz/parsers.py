@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tiltyard.arena.content.answer_rows import check_upload_rows, read_checked_answers
+from tiltyard.arena.content.answer_rows import AnswerReading, check_upload_rows, read_checked_answers
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blinding.images import check_image_size
 from tiltyard.arena.content.stored_conversations import detect_media_type
@@ -61,7 +61,7 @@ def _upload(path: Path) -> None:
 
 
 def _import_body(path: Path) -> None:
-    for _ in read_checked_answers(path, body=True):
+    for _ in read_checked_answers(path, AnswerReading(body=True)):
         pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -50,6 +51,17 @@ def serve(
     arena: Annotated[
         str | None, typer.Option(help="Arena for ANSWERS or --models; default: the file's name, live.")
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="USE=HEADER,…",
+            help="What columns of ANSWERS hold: prompt=question,model=llm,response=reply.",
+        ),
+    ] = None,
+    only_model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The model of all ANSWERS, where no column names it.")
+    ] = None,
+    partly: Annotated[bool, typer.Option(help="Leave out rows of ANSWERS without a response.")] = False,
     models: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Models that answer people's prompts, as YAML.")
     ] = None,
@@ -75,6 +87,16 @@ def serve(
         raise BadOption("give a file of answers or --models, not both: they make two arenas; start with one")
     if budget is not None and models is None:
         raise BadOption("--budget limits what live models cost; give --models too")
+    reading = None
+    if columns or only_model or partly:
+        if answers is None:
+            raise BadOption("--columns, --only-model and --partly are about ANSWERS; name a file")
+        from tiltyard.arena.content.answer_rows import AnswerReading
+        from tiltyard.files.answer_formats.answer_columns import ColumnChoice
+
+        # A comma may belong to a header: what follows it is an option of its own if it has an equals sign.
+        words = [word for text in columns or () for word in re.split(r",(?=[^,=]*=)", text)]
+        reading = AnswerReading(choice=ColumnChoice.parsed(words, only_model), partly=partly)
     live = None
     if models is not None:
         from tiltyard.arena.operators.arena_changes import LiveArenaRequest
@@ -83,7 +105,9 @@ def serve(
         live = LiveArenaRequest(arena or "live", load_entrants(models, environment), budget=budget)
 
     async def prepare(url: str, served: ServingSettings) -> StartupResult:
-        return await prepare_server(url, environment, served, answers=answers, arena=arena, live=live)
+        return await prepare_server(
+            url, environment, served, answers=answers, reading=reading, arena=arena, live=live
+        )
 
     run_server(
         environment, settings, prepare, _greet, as_user=as_user, on_wait=WaitNotice("starting PostgreSQL …")

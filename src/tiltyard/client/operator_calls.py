@@ -64,14 +64,30 @@ class OperatorCalls:
 
     @sends
     def import_answers(
-        self, arena: str, answers: str | os.PathLike[str] | bytes, *, enable: bool = True
+        self,
+        arena: str,
+        answers: str | os.PathLike[str] | bytes,
+        *,
+        enable: bool = True,
+        columns: Mapping[str, str] | None = None,
+        only_model: str | None = None,
+        partly: bool = False,
     ) -> Call[Imported]:
-        """Let a file of answers (JSON lines) in, or the same as bytes. Answers that are there change nothing."""
+        """Let a file of answers (JSON Lines, JSON or CSV) in, or the same as bytes. Answers that are there change nothing.
+
+        ``columns`` says what columns of other names hold, by their headers: ``{"question": "prompt", "llm": "model"}``;
+        ``only_model`` names the model of all answers, and ``partly`` leaves out rows without a response.
+        """
         return Call(
             "POST",
             api_path("arenas", arena, "responses"),
             read_value(Imported),
-            {"enable": enable},
+            {
+                "enable": enable,
+                "columns": [f"{use}={header}" for header, use in (columns or {}).items()],
+                "only_model": only_model,
+                "partly": partly,
+            },
             content=answers if isinstance(answers, bytes) else Path(answers),
             media_type="application/x-ndjson",
         )

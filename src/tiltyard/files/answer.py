@@ -169,6 +169,7 @@ class Answer:
 
 
 _FIELDS = tuple(one.name for one in dataclasses.fields(Answer) if one.name != "extra")
+ANSWER_FIELDS = frozenset(_FIELDS)
 _TEXTS = tuple(name for name in _FIELDS if name not in _TYPED)
 
 

@@ -6,14 +6,14 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
-from tiltyard.files.answer import UNSCORED_NOTE, Answer
+from tiltyard.files.answer import ANSWER_FIELDS, UNSCORED_NOTE, Answer
 from tiltyard.files.answer_formats.answer_tables import AnswerTable, read_scores, score_columns
 from tiltyard.files.answer_formats.inspect_logs import (
     INSPECT_HEADERS,
@@ -21,7 +21,7 @@ from tiltyard.files.answer_formats.inspect_logs import (
     inspect_document_answers,
 )
 from tiltyard.files.answer_formats.lm_eval import is_lm_eval, lm_eval_answers
-from tiltyard.files.answer_formats.model_answers import is_model_answers, model_answers, read_questions
+from tiltyard.files.answer_formats.model_answers import is_model_answers, model_answers
 from tiltyard.files.answer_formats.promptfoo import (
     is_promptfoo,
     promptfoo_answers,
@@ -29,7 +29,7 @@ from tiltyard.files.answer_formats.promptfoo import (
 )
 from tiltyard.files.arrow_records import ArrowRecords, is_saved_dataset
 from tiltyard.files.battle_writer import write_rows
-from tiltyard.files.format_detection import open_input_records, open_records
+from tiltyard.files.format_detection import open_input_records
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
 from tiltyard.files.json_records import JsonScanner
@@ -61,7 +61,6 @@ _RECORDS = (
     ("promptfoo", is_promptfoo, promptfoo_answers),
     ("model-answers", is_model_answers, model_answers),
 )
-Paths = Iterable[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -182,6 +181,13 @@ def _detected_records(records: Records) -> tuple[str, _Reader]:
     return OWN_FORMAT, partial(_own_answers, records)
 
 
+def is_own_table(columns: Collection[str]) -> bool:
+    """Whether these columns make a table our own, whose rows are read as they are documented, and refused if one is wrong."""
+    names = set(columns)
+    whole = not names.isdisjoint(_OWN_RESPONSES) and not names.isdisjoint({"prompt", "messages"})
+    return names >= _OWN_NAMES and (whole or names <= ANSWER_FIELDS)
+
+
 def _table_name(records: Records, table: AnswerTable) -> str:
     if table.models:
         return "model-columns"
@@ -294,58 +300,3 @@ def _document_format(file: InputFile) -> str | None:
     except UnreadableFile:
         pass
     return None
-
-
-def entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[Answer]:
-    """Read ``responses_<entrant>.jsonl`` files and the prompt bank that they answer.
-
-    Records of the bank have ``prompt_id`` and ``text``, those of the responses ``entrant_id``,
-    ``prompt_id`` and ``response_text``; other fields are kept. Truncated responses that
-    were replaced by complete ones are left out.
-    """
-    return drop_replaced_answers(_entrant_answers(bank, responses))
-
-
-def _entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[Answer]:
-    prompts = _by_key(bank, "prompt_id")
-    for path in responses:
-        for where, record in open_records(path).records():
-            row = dict(record)
-            name = row.get("prompt_id")
-            if str(name) not in prompts:
-                raise UnreadableFile(
-                    f"{where}: prompt {name!r} is not in {os.fspath(bank)}; give the prompt bank of these responses"
-                )
-            prompt = dict(prompts[str(name)])
-            known = {
-                "prompt_id": row.pop("prompt_id"),
-                "prompt": prompt.pop("text", None),
-                "model": row.pop("entrant_id", None),
-                "response": row.pop("response_text", None),
-                "category": prompt.pop("subject", None),
-                "gold": prompt.pop("gold_answer", None),
-                "expected_behavior": prompt.pop("expected_behavior", None),
-                "source": prompt.pop("source", None) or None,
-            }
-            prompt.pop("prompt_id")
-            yield Answer.from_dict(prompt | row | known, where)
-
-
-def arena_hard_answers(answers: Paths, questions: str | os.PathLike[str] | None = None) -> Iterator[Answer]:
-    """Read arena-hard's ``model_answer/*.jsonl``; ``question.jsonl`` adds the categories."""
-    asked = None if questions is None else read_questions(Path(questions))
-    for path in answers:
-        yield from model_answers(open_records(path), Counter(), asked)
-
-
-def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, object]]:
-    """The records of a file by name; duplicate names raise an error."""
-    found: dict[str, Mapping[str, object]] = {}
-    for where, record in open_records(path).records():
-        name = record.get(key)
-        if name is None:
-            raise UnreadableFile(f"{where}: {key} is missing")
-        if str(name) in found:
-            raise UnreadableFile(f"{where}: duplicate prompt {name!r}; rename one")
-        found[str(name)] = record
-    return found

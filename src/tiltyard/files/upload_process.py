@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tiltyard.errors import InputError, UnreadableFile
 from tiltyard.files.answer import Answer
+from tiltyard.files.answer_formats.answer_columns import ColumnChoice, TableColumns
 from tiltyard.files.json_records import load_json
 from tiltyard.files.read_limits import bounded_lines, format_bytes
 from tiltyard.files.upload_reader import UPLOAD_NAME, BadRow, UploadReader
@@ -43,6 +44,7 @@ _slots = threading.BoundedSemaphore(_PROCESS_LIMIT)
 
 def rows_from_process(reader: UploadReader) -> Iterator[tuple[str, Answer] | BadRow]:
     """The rows of an upload, read by another process; as `UploadReader.rows`, and sets the same fields."""
+    assert reader.folder is not None
     with _slots:
         problem = _run(reader)
     if problem is not None:
@@ -59,6 +61,8 @@ def rows_from_process(reader: UploadReader) -> Iterator[tuple[str, Answer] | Bad
                 elif "format" in row:
                     reader.format = str(row["format"])
                     reader.beside = _inside(reader.folder / _FILES, row["beside"])
+                    columns = row.get("columns")
+                    reader.columns = columns and TableColumns.from_dict(columns)
                 else:
                     reader.left_out += [(str(reason), int(count)) for reason, count in row["left_out"]]
     except (InputError, AttributeError, KeyError, TypeError, ValueError, OSError):
@@ -68,6 +72,7 @@ def rows_from_process(reader: UploadReader) -> Iterator[tuple[str, Answer] | Bad
 def _run(reader: UploadReader) -> str | None:
     """Read the file into the folder; return what went wrong."""
     command = [sys.executable, "-m", _MODULE, str(reader.path), str(reader.folder), str(reader.most)]
+    command.append(json.dumps(None if reader.choice is None else asdict(reader.choice)))
     passed = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     try:
         done = subprocess.run(  # noqa: S603  our own module
@@ -102,16 +107,18 @@ def _inside(files: Path, stated: str | None) -> Path | None:
 def main() -> None:
     """Read the file that the arguments name."""
     path, folder, most = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    chosen = json.loads(sys.argv[4])
     _limit()
     files = folder / _FILES
     files.mkdir()
-    reader = UploadReader(path, files, most)
+    reader = UploadReader(path, files, most, None if chosen is None else ColumnChoice(**chosen))
     try:
         with (folder / _ROWS).open("wb") as file:
             rows = reader.rows()
             first = list(itertools.islice(rows, 1))
             beside = None if reader.beside is None else str(reader.beside.relative_to(files))
-            file.write(_written({"format": reader.format, "beside": beside}))
+            columns = reader.columns and asdict(reader.columns)
+            file.write(_written({"format": reader.format, "beside": beside, "columns": columns}))
             for row in itertools.chain(first, rows):
                 file.write(_line(row))
             file.write(_written({"left_out": reader.left_out}))

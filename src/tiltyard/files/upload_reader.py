@@ -1,22 +1,35 @@
-"""Reads an uploaded file of any format that tournaments read, or a zip archive of answers with images and audio.
+"""Reads a file of answers for an arena: of any format that tournaments read, or in a zip archive with images and audio.
 
-Rows are read one by one, so that every bad row is reported, not only the first.
+Rows are read one by one, so that every bad row is reported, not only the first. What a table's columns hold is asked
+unless its headers are documented ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from tiltyard.errors import InputError, UnreadableFile
 from tiltyard.files.answer import Answer
-from tiltyard.files.answers import LOG_FORMATS, OWN_FORMAT, AnswerSource, answer_columns, open_answers
+from tiltyard.files.answer_formats.answer_columns import (
+    SAMPLED_ROWS,
+    ColumnChoice,
+    TableColumns,
+    table_columns,
+)
+from tiltyard.files.answer_formats.answer_tables import AnswerTable
+from tiltyard.files.answers import LOG_FORMATS, OWN_FORMAT, AnswerSource, is_own_table, open_answers
 from tiltyard.files.csv_reader import CsvRecords
-from tiltyard.files.input_file import BOM, COMPRESSED, InputFile, translate_read_errors
+from tiltyard.files.format_detection import open_input_records
+from tiltyard.files.input_file import BOM, COMPRESSED, InputFile, open_input, translate_read_errors
 from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords, parse_object
 from tiltyard.files.parquet_records import ParquetRecords
+from tiltyard.files.read_options import with_headers
+from tiltyard.files.xlsx_records import XlsxRecords
 from tiltyard.files.zip_members import ZipMembers, open_zip
 
 #: What messages call the file.
@@ -33,14 +46,16 @@ _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "catego
     "maker",
     "truncated",
 }
-#: Columns that are read of a Parquet file.
+#: Columns that are read of a Parquet file of our own.
 _READ_COLUMNS = _FIELDS | {"messages", "trace", "system", "scores", "repeat", "finish_reason", "stop_reason"}
 _ZIP = b"PK\x03\x04"
 #: Formats that libraries in native code read: archives, workbooks and logs in them, Parquet.
 NATIVE_FORMATS = (b"PK", b"PAR1")
 _BLANK = BOM + b" \t\r\n"
 #: Files of an archive that can be its answers.
-_ANSWER_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+_ANSWER_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
+#: Formats whose files do not name their model: it is in the name of a folder, which an upload has not.
+_NAMELESS_FORMATS = frozenset({"lm-eval"})
 #: What some programs add to archives.
 _IGNORED_PREFIX = "__MACOSX/"
 _ARCHIVED_FILE_LIMIT = 20_000
@@ -49,6 +64,8 @@ _MAX_PATH_CHARACTERS = 400
 _KEPT_FIELDS = ("finish_reason", "stop_reason")
 
 Line = TypeVar("Line")
+#: Makes answers of a record and its place.
+RecordReader = Callable[[str, dict[str, object]], Iterator[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,58 +79,77 @@ class BadRow:
     last: bool = False
 
 
-def answer_rows(path: Path, *, most: int) -> Iterator[tuple[str, Answer] | BadRow]:
-    """Every row of an uncompressed file (JSON Lines, a JSON list, CSV or Parquet), good or bad, with its location.
+def _own_answers(where: str, record: dict[str, object]) -> Iterator[Answer]:
+    yield Answer.from_dict(record, where)
 
-    The first bytes determine the file type. Compressed files are rejected, because their size is
-    unknown until they are unpacked. Reading stops when the rows exceed ``most`` bytes of text.
+
+def answer_rows(
+    file: InputFile | Path, *, most: float, read: RecordReader = _own_answers
+) -> Iterator[tuple[str, Answer] | BadRow]:
+    """Every row of a file, good or bad, with its location; unless it is ``read`` otherwise, of our own format.
+
+    The first bytes determine the file type. Reading stops when the rows exceed ``most`` bytes of text.
     """
-    file, size = InputFile(UPLOAD_NAME, path, None), 0
+    file, size = InputFile(UPLOAD_NAME, file, None) if isinstance(file, Path) else file, 0
     try:
-        for where, record in _records(file, most):
+        for where, record in _records(file, most, _READ_COLUMNS if read is _own_answers else None):
             size += _size(record)
             if size > most:
                 raise _unfolding(most)
-            yield _answer_row(where, record)
+            try:
+                if isinstance(record, InputError):
+                    raise record
+                for answer in read(where, record):
+                    yield _plain(where), answer
+            except InputError as error:
+                yield bad_row(where, error)
     except InputError as error:
-        yield bad_row(UPLOAD_NAME, error, last=True)
+        yield bad_row(file.name, error, last=True)
 
 
 def bad_row(where: str, error: InputError, *, last: bool = False) -> BadRow:
     """The location, field and problem of a bad row, taken from an error."""
     place, problem = _plain(where), str(error)
     found, colon, rest = problem.partition(": ")
-    if colon and (found == UPLOAD_NAME or found.startswith(f"{UPLOAD_NAME}, ")):
+    if colon and (found in (UPLOAD_NAME, where) or found.startswith(f"{UPLOAD_NAME}, ")):
         place, problem = _plain(found), rest
     return BadRow(place, problem_field(problem), problem, last)
 
 
-def _records(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, object] | InputError]]:
+def _records(
+    file: InputFile, most: float, wanted: Collection[str] | None = None
+) -> Iterator[tuple[str, dict[str, object] | InputError]]:
+    """The records of any container; of Parquet the ``wanted`` columns."""
     start = file.first_bytes()
     if start.startswith(tuple(COMPRESSED)):
-        raise UnreadableFile(f"{UPLOAD_NAME}: the file is compressed; unpack it first")
+        raise UnreadableFile(f"{file.name}: the file is compressed; unpack it first")
     if start.startswith(b"PAR1"):
-        return _parquet_rows(file, most)
+        return _parquet_rows(file.decompressed(), most, wanted)
+    if start.startswith(b"PK"):
+        sheet = XlsxRecords.opened(file.decompressed())
+        return with_headers(sheet, {name: name.strip() for name in sheet.columns}).records()
     if start.startswith(b"["):
         return JsonListRecords.opened(file).records()
     if not start:
-        raise UnreadableFile(f"{UPLOAD_NAME}: the file is empty; expected answers")
+        raise UnreadableFile(f"{file.name}: the file is empty; expected answers")
     if start.startswith(b"{"):
         return _caught(JsonLinesRecords(file).lines(), parse_object)
     table = CsvRecords.opened(file)
     return _caught(table.lines(), table.record)
 
 
-def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, object]]]:
+def _parquet_rows(
+    file: InputFile, most: float, wanted: Collection[str] | None
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Row by row. Repeated values stay dictionary codes until their row is read."""
     opened, number = ParquetRecords.opened(file), 0
     if opened.unpacked() > most:
         raise _unfolding(most)
-    columns = [name for name in opened.columns if name in _READ_COLUMNS]
+    columns = [name for name in opened.columns if wanted is None or name in wanted]
     for batch in opened.batches(columns, _BATCH_ROWS, columns):
         for k in range(batch.num_rows):
             number += 1
-            where = f"{UPLOAD_NAME}, row {number}"
+            where = f"{file.name}, row {number}"
             with translate_read_errors(where):
                 (row,) = batch.slice(k, 1).to_pylist()
             yield where, {name: value for name, value in row.items() if value is not None}
@@ -130,22 +166,13 @@ def _caught(
             yield where, error
 
 
-def _answer_row(where: str, record: dict[str, object] | InputError) -> tuple[str, Answer] | BadRow:
-    if isinstance(record, InputError):
-        return bad_row(where, record)
-    try:
-        return _plain(where), Answer.from_dict(record, where)
-    except InputError as error:
-        return bad_row(where, error)
-
-
 def _size(record: dict[str, object] | InputError) -> int:
     if isinstance(record, InputError):
         return 0
     return sum(len(text.encode(errors="surrogatepass")) for text in record.values() if isinstance(text, str))
 
 
-def _unfolding(most: int) -> UnreadableFile:
+def _unfolding(most: float) -> UnreadableFile:
     return UnreadableFile(
         f"{UPLOAD_NAME}: it expands to more than {most} bytes; split it, or import it with tiltyard serve"
     )
@@ -172,66 +199,121 @@ def has_native_format(data: bytes) -> bool:
 class UploadReader:
     """Reads one file. ``folder`` is an empty one, where the files of an archive are put.
 
-    ``most`` limits the bytes that the file may unpack to. The other fields are set by `rows`: from the first row on,
-    but for what was left out, which is known at the end.
+    ``most`` limits the bytes that the file may unpack to; a ``local`` file is trusted: it may be compressed, and messages
+    have its name. ``choice`` says what the columns hold. The other fields are set by `rows`: from the first row on, but
+    for what was left out, which is known at the end.
     """
 
     path: Path
-    folder: Path
-    most: int
+    folder: Path | None
+    most: float
+    choice: ColumnChoice | None = None
+    local: bool = False
     format: str = OWN_FORMAT
     #: The folder of files that rows may name.
     beside: Path | None = None
+    #: What is known of the columns of a table; nothing of our own format.
+    columns: TableColumns | None = None
     #: Reasons why records were left out, with how many.
     left_out: list[tuple[str, int]] = field(default_factory=list)
 
+    @property
+    def shown_name(self) -> str:
+        """What messages call the file."""
+        return str(self.path) if self.local else UPLOAD_NAME
+
     def rows(self) -> Iterator[tuple[str, Answer] | BadRow]:
-        """The answers with their places, and what is wrong with others. Nothing is raised."""
+        """The answers with their places, and what is wrong with others. Nothing is raised.
+
+        If its `columns` ask, they are what the proposed columns give, to be looked at.
+        """
         try:
             for row in self._rows():
                 yield row if isinstance(row, BadRow) else (row[0], _without_unused(row[1]))
         except InputError as error:
-            problem = str(error).replace(str(self.path), UPLOAD_NAME)
-            yield bad_row(UPLOAD_NAME, InputError(problem), last=True)
+            problem = str(error).replace(str(self.path), self.shown_name)
+            yield bad_row(self.shown_name, InputError(problem), last=True)
 
     def _rows(self) -> Iterator[tuple[str, Answer] | BadRow]:
-        with self.path.open("rb") as file:
-            start = file.read(4)
-        if start == _ZIP and self._is_answers_archive():
-            # Unpack an archive and read its answers; responses that are not text are files beside them.
-            with open_zip(InputFile(UPLOAD_NAME, self.path, None)) as archive:
-                members = [one for one in archive.names if not one.endswith("/") and not _is_ignored(one)]
-                # The one file of answers, which lies nearest to the root.
-                found = [one for one in members if one.lower().endswith(_ANSWER_SUFFIXES)]
-                depth = min((one.count("/") for one in found), default=0)
-                nearest = [one for one in found if one.count("/") == depth]
-                if len(nearest) != 1:
-                    listed = ", ".join(repr(one[:100]) for one in nearest[:5]) or "none"
-                    raise UnreadableFile(
-                        f"{UPLOAD_NAME}: an archive needs one file of answers (JSON Lines, CSV or Parquet) beside its images and "
-                        f"audio; there are: {listed}"
-                    )
-                answers = nearest[0]
-                self._unpack(archive, members)
-            self.format, self.beside = "zip", (self.folder / answers).parent
-            return answer_rows(self.folder / answers, most=self.most)
-        source = None if start.startswith(tuple(COMPRESSED)) else self._foreign_source()
-        return answer_rows(self.path, most=self.most) if source is None else self._foreign_rows(source)
+        path = self._answers_path()
+        file = open_input(path) if self.local else InputFile(UPLOAD_NAME, path, None)
+        source = self._log(path, file)
+        if source is not None:
+            return self._log_rows(source)
+        names, sample = self._sample(file)
+        if len(names) < 2 or is_own_table(names):
+            return answer_rows(file, most=self.most)
+        self.format, self.columns = "table", table_columns(names, sample, self.choice)
+        return iter(()) if self.columns.problem else self._table_rows(file, self.columns.table())
 
-    def _foreign_source(self) -> AnswerSource | None:
-        """The answers of another tool's file; ``None`` for our own, also if it lacks columns or cannot be read."""
+    def _answers_path(self) -> Path:
+        """The file of answers: this one, or that of an archive, which is unpacked."""
+        with self.path.open("rb") as stream:
+            start = stream.read(4)
+        if start != _ZIP or self.folder is None or not self._is_answers_archive():
+            return self.path
+        with open_zip(InputFile(UPLOAD_NAME, self.path, None)) as archive:
+            members = [one for one in archive.names if not one.endswith("/") and not _is_ignored(one)]
+            # The one file of answers, which lies nearest to the root.
+            found = [one for one in members if one.lower().endswith(_ANSWER_SUFFIXES)]
+            depth = min((one.count("/") for one in found), default=0)
+            nearest = [one for one in found if one.count("/") == depth]
+            if len(nearest) != 1:
+                listed = ", ".join(repr(one[:100]) for one in nearest[:5]) or "none"
+                raise UnreadableFile(
+                    f"{UPLOAD_NAME}: an archive needs one file of answers (JSON Lines, CSV, Excel or Parquet) beside its images "
+                    f"and audio; there are: {listed}"
+                )
+            self._unpack(archive, members, self.folder)
+        self.format, self.beside = "zip", (self.folder / nearest[0]).parent
+        return self.folder / nearest[0]
+
+    def _log(self, path: Path, file: InputFile) -> AnswerSource | None:
+        """The answers of a log of another tool; ``None`` for tables, and for what cannot be read."""
+        if not self.local and file.first_bytes().startswith(tuple(COMPRESSED)):
+            return None
         try:
-            source = open_answers(self.path)
-            if source.format == OWN_FORMAT:
-                return None
-            is_log = source.format in LOG_FORMATS
-            return source if is_log or "prompt_id" not in answer_columns(self.path) else None
+            source = open_answers(path, model=self.choice.only_model if self.choice else None)
         except InputError:
             return None
+        if source.format not in LOG_FORMATS:
+            return None
+        if source.format in _NAMELESS_FORMATS and not self.local:
+            problem = None if source.model else "the file does not name its model; name it"
+            self.columns = TableColumns(clear=True, only_model=source.model, problem=problem)
+        return source
 
-    def _foreign_rows(self, source: AnswerSource) -> Iterator[tuple[str, Answer]]:
+    def _sample(self, file: InputFile) -> tuple[list[str], list[dict[str, object]]]:
+        """The names of the columns, and the first records that can be read."""
+        first = itertools.islice(_records(file, self.most), SAMPLED_ROWS)
+        sample = [record for _, record in first if not isinstance(record, InputError)]
+        try:
+            opened = open_input_records(file)
+            names = [name.strip() if opened.kind == "xlsx" else name for name in opened.columns]
+        except InputError:
+            names = []
+        return [name for name in dict.fromkeys(itertools.chain(names, *sample)) if name.strip()], sample
+
+    def _table_rows(self, file: InputFile, table: AnswerTable) -> Iterator[tuple[str, Answer] | BadRow]:
+        tally, repeats = Counter[str](), Counter[tuple[str, str]]()
+
+        def read(where: str, record: dict[str, object]) -> Iterator[Answer]:
+            for answer in table.read(where, record, table.only_model or "", tally, repeats):
+                if answer.comparable:
+                    yield answer
+                else:
+                    tally["is another response of the same model to the same prompt"] += 1
+
+        try:
+            yield from answer_rows(file, most=self.most, read=read)
+        finally:
+            self.left_out += tally.most_common()
+
+    def _log_rows(self, source: AnswerSource) -> Iterator[tuple[str, Answer]]:
         self.format = source.format
         skipped = size = 0
+        if self.columns is not None and self.columns.problem:
+            return
         try:
             for number, answer in enumerate(source.answers(), start=1):
                 if not answer.comparable:
@@ -242,7 +324,7 @@ class UploadReader:
                     raise UnreadableFile(
                         f"{UPLOAD_NAME}: it has more than {self.most} bytes of answers; split it"
                     )
-                yield f"answer {number}", answer
+                yield f"{self.path}, answer {number}" if self.local else f"answer {number}", answer
         finally:
             self.left_out += source.notes
             if skipped:
@@ -256,7 +338,7 @@ class UploadReader:
             return True
         return False
 
-    def _unpack(self, archive: ZipMembers, members: list[str]) -> None:
+    def _unpack(self, archive: ZipMembers, members: list[str], folder: Path) -> None:
         if len(members) > _ARCHIVED_FILE_LIMIT:
             raise UnreadableFile(f"{UPLOAD_NAME}: it has more than {_ARCHIVED_FILE_LIMIT} files; split it")
         if archive.repeated is not None:
@@ -272,7 +354,7 @@ class UploadReader:
                 raise UnreadableFile(
                     f"{UPLOAD_NAME}: {member[:100]!r} is no name of a file below the archive; rename it"
                 )
-            place = self.folder / path
+            place = folder / path
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(archive.read(member))

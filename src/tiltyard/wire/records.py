@@ -144,3 +144,10 @@ class Problem:
             description="The arena that asks for a proof first: GET /api/v1/arenas/{arena}/gate has a challenge."
         ),
     ] = None
+    columns: Annotated[
+        Mapping[str, str] | None,
+        Field(description="The columns of a file, and what each seems to hold; `parameter` says it."),
+    ] = None
+    parameter: Annotated[
+        str | None, Field(description="The query parameter that is missing, with what it could be.")
+    ] = None

@@ -20,6 +20,7 @@ from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.answer_rows import (
     MAX_NAME_CHARACTERS,
     MAX_RESPONSE_BYTES,
+    AnswerReading,
     check_upload_rows,
     read_checked_answers,
     read_named_models,
@@ -214,7 +215,7 @@ async def test_files_are_read_below_the_answers_only(database, tmp_path):
                 await let_in(row("m9", response=path, kind="image"))
             assert "line 1" in str(caught.value)
         with pytest.raises(InputError, match="data: URL"):
-            await let_in(row("m9", response="images/one.png", kind="image"), body=True)
+            await let_in(row("m9", response="images/one.png", kind="image"), reading=AnswerReading(body=True))
 
 
 async def test_what_cannot_be_shown_is_refused_by_its_line(database, tmp_path):
@@ -284,22 +285,24 @@ def test_a_picture_that_can_hold_scripts_is_no_picture():
             detect_media_type("image", data)
 
 
-async def test_a_body_is_plain_json_lines_whatever_it_looks_like(database, tmp_path):
+async def test_a_body_is_text_of_answers_whatever_it_looks_like(database, tmp_path):
     async with an_arena(database, tmp_path) as (pool, blobs, _):
         path = tmp_path / "body"
         for data in (
             gzip.compress(json.dumps(row()).encode()),
             b"PAR1....PAR1",
-            b"prompt_id,prompt,model,response\na,b,c,d\n",
-            json.dumps([row()]).encode(),
+            b"prompt_id,prompt,model,response\na,b,c,d,e\n",
+            b"PK\x03\x04",
             b"\x00\xff\n",
             b'{"prompt_id": "p", "prompt": "\\ud800", "model": "m", "response": "r"}',
         ):
             path.write_bytes(data)
-            with pytest.raises(InputError, match="the body"):
-                await import_answers(pool, blobs, "arena", path, body=True)
+            with pytest.raises(InputError, match=r"the file|line"):
+                await import_answers(pool, blobs, "arena", path, reading=AnswerReading(body=True))
         path.write_text(json.dumps(row()) + "\n\n" + json.dumps(row("m2")))
-        assert (await import_answers(pool, blobs, "arena", path, body=True)).responses == 2
+        assert (
+            await import_answers(pool, blobs, "arena", path, reading=AnswerReading(body=True))
+        ).responses == 2
 
 
 async def test_names_of_arenas(database, tmp_path):
@@ -361,7 +364,10 @@ def test_an_inspect_log():
 
 
 def test_only_the_first_response_to_a_prompt():
-    found = list(read_checked_answers(FIXTURES / "elm-2/model_outputs.json"))
+    path = FIXTURES / "elm-2/model_outputs.json"
+    with pytest.raises(InputError, match="partly"):
+        list(read_checked_answers(path))
+    found = list(read_checked_answers(path, AnswerReading(partly=True)))
     assert [one.data.decode() for one in found] == ["An elm 🌳.", "tree"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.live_arenas import make_arena
-from tiltyard.arena.content.answer_rows import CheckedAnswer, read_named_models
+from tiltyard.arena.content.answer_rows import AnswerReading, CheckedAnswer, read_named_models
 from tiltyard.arena.content.name_mentions import SHOWN_MENTION_LIMIT, MentionFinder
 from tiltyard.arena.content.upload_review import preview_upload, store_upload
 from tiltyard.cli.serve import _warn
@@ -309,5 +309,10 @@ async def test_a_preview_tells_of_names_of_models_that_are_there_and_that_come(d
 
 def test_models_of_a_file_are_known_before_its_answers_are_read(tmp_path: Path):
     path = tmp_path / "answers.jsonl"
-    path.write_text('{"model": "a"}\n{"model": "b", "response": "x"}\n{"model": 3}\n')
-    assert read_named_models(path) == read_named_models(path, body=True) == {"a": set(), "b": set()}
+    rows = [{"prompt_id": "p", "prompt": "?", "model": name, "response": "x"} for name in "ab"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert (
+        read_named_models(path)
+        == read_named_models(path, AnswerReading(body=True))
+        == {"a": set(), "b": set()}
+    )

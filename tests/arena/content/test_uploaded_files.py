@@ -15,6 +15,7 @@ from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import read_conversation, unshown_files
 from tiltyard.arena.content.upload_review import read_uploaded_file
 from tiltyard.files import upload_process, upload_reader
+from tiltyard.files.answer_formats.answer_columns import ColumnChoice
 from tiltyard.files.upload_reader import UploadReader
 
 MOST = 1 << 24
@@ -74,7 +75,7 @@ def test_conversations_come_with_their_turns():
 )
 def test_every_format_of_tournaments_is_read_or_says_why_not(path):
     found = read(path.read_bytes(), path.name)
-    assert found.rows or found.left_out
+    assert found.rows or found.left_out or bool(found.columns and found.columns.asks)
     for one in problems(found):
         assert "/tmp" not in one
         assert one
@@ -82,7 +83,7 @@ def test_every_format_of_tournaments_is_read_or_says_why_not(path):
 
 def test_a_table_with_a_column_for_each_model():
     found = read(b"prompt,oak-1,elm-2\nWhy?,because,so\n", "table.csv")
-    assert (found.format, problems(found)) == ("model-columns", [])
+    assert (found.format, problems(found), bool(found.columns and found.columns.asks)) == ("table", [], True)
     assert {(one.model, one.text, one.data) for one in found.rows} == {
         ("oak-1", "Why?", b"because"),
         ("elm-2", "Why?", b"so"),
@@ -170,7 +171,8 @@ def test_too_many_files_are_refused(monkeypatch, in_this_process):
 
 def test_a_foreign_file_with_more_than_there_is_room_for_is_read_no_further():
     data = b"prompt,oak-1,elm-2\n" + b"Why?,because,so\n" * 3
-    found = read(data, "table.csv", most=10)
+    choice = ColumnChoice.parsed(["prompt=prompt", "responses=oak-1", "responses=elm-2"])
+    found = read_uploaded_file("table.csv", data, most=10, choice=choice)
     assert "more than 10 bytes" in problems(found)[-1]
 
 

@@ -11,6 +11,8 @@ from typing import Literal
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.answer_rows import (
+    PLAIN_READING,
+    AnswerReading,
     CheckedAnswer,
     read_checked_answers,
     read_named_models,
@@ -193,24 +195,25 @@ async def import_answers(
     arena: str,
     path: Path,
     *,
-    body: bool = False,
     enable: bool = True,
+    reading: AnswerReading = PLAIN_READING,
     actor: str = "cli",
 ) -> Imported:
     """Let the answers of a file in: new models and prompts are numbered on, new models enabled.
 
     An answer that is there already changes nothing, so that an import can be repeated. One that
     contradicts what is there is a `Conflict`, and then nothing of the file enters. Files that
-    responses name lie beside the answers or below; the body of a request names none.
+    responses name lie beside the answers or below; the body of a request names none. A table whose columns may be meant
+    otherwise is `UnclearColumns`, unless ``reading`` says what they hold.
 
     The file is read twice: which names may not be said is known only at its end.
     """
     async with connect_to_arena(pool, arena) as (connection, found):
         known = [model.name for model in await list_models(connection, found.arena)]
-    stated = await asyncio.to_thread(read_named_models, path, body=body)
+    stated = await asyncio.to_thread(read_named_models, path, reading)
     lookout = MentionFinder([*known, *stated], stated)
     warnings = WarningFinder()
-    answers = warnings.watching(lookout.watching(read_checked_answers(path, body=body)))
+    answers = warnings.watching(lookout.watching(read_checked_answers(path, reading)))
     brought = await import_checked_answers(pool, blobs, arena, answers, enable=enable, actor=actor)
     return replace(
         brought,

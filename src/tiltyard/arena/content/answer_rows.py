@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +21,14 @@ from tiltyard.arena.content.stored_conversations import (
     detect_media_type,
     response_text,
 )
-from tiltyard.errors import InputError
+from tiltyard.errors import InputError, UnclearColumns
 from tiltyard.files.answer import SCORES_ONLY, Answer
-from tiltyard.files.answers import OWN_FORMAT, open_answers
-from tiltyard.files.format_detection import open_records
-from tiltyard.files.input_file import InputFile
-from tiltyard.files.json_records import JsonLinesRecords
-from tiltyard.files.records import Record
+from tiltyard.files.answer_formats.answer_columns import ColumnChoice, TableColumns
+from tiltyard.files.input_file import open_input
 from tiltyard.files.style_text import measure_style
-from tiltyard.files.upload_reader import BadRow, bad_row
+from tiltyard.files.upload_reader import NATIVE_FORMATS, UPLOAD_NAME, BadRow, UploadReader, bad_row
+from tiltyard.foundation.option_names import option_name
+from tiltyard.foundation.quoted_values import quoted_list
 
 #: Maximum bytes of a prompt.
 MAX_PROMPT_BYTES = 1024 * 1024
@@ -70,32 +71,38 @@ class CheckedAnswer:
         return self.data[: 4 * most].decode("utf-8", "ignore")[:most]
 
 
-def read_checked_answers(path: Path, *, body: bool = False) -> Iterator[CheckedAnswer]:
-    """Read the answers of a file.
+@dataclass(frozen=True, slots=True)
+class AnswerReading:
+    """How a file of answers is read for an import."""
 
-    Responses that are not text are paths of files in the same folder or below, or ``data:`` URLs.
-    A ``body`` was sent in a request: it is plain JSON Lines, and must not name files.
+    #: Whether it was sent in a request: it is text, and names no files.
+    body: bool = False
+    #: What its columns hold, where their headers are not documented ones.
+    choice: ColumnChoice | None = None
+    #: Whether rows of a table without a response may be left out.
+    partly: bool = False
+
+
+PLAIN_READING = AnswerReading()
+
+
+def read_checked_answers(path: Path, reading: AnswerReading = PLAIN_READING) -> Iterator[CheckedAnswer]:
+    """Read the answers of a file; the first bad row ends it, and so do columns of which it is not clear what they hold.
+
+    Responses that are not text are ``data:`` URLs, or of a local file paths of files in the same folder or below.
     """
-    folder = None if body else path.parent
-    for number, (where, answer) in enumerate(_answers(path, body), start=1):
+    folder = None if reading.body else path.parent
+    for number, (where, answer) in enumerate(_answers(path, reading), start=1):
         if number > ANSWER_LIMIT:
             raise InputError(f"{where}: an import may have at most {ANSWER_LIMIT} answers; split the file")
         yield _checked(answer, where, folder)
 
 
-def read_named_models(path: Path, *, body: bool = False) -> dict[str, set[str]]:
-    """The models that a file or a ``body`` names, each with its stated families and makers."""
+def read_named_models(path: Path, reading: AnswerReading = PLAIN_READING) -> dict[str, set[str]]:
+    """The models of a file, each with its stated families and makers."""
     found: dict[str, set[str]] = {}
-    source = None if body else open_answers(path)
-    if source is not None and source.format != OWN_FORMAT:
-        return {answer.model: set() for answer in source.answers()}
-    for _, record in _records(path, body):
-        model = record.get("model")
-        if isinstance(model, str):
-            stated = (record.get(field) for field in ("family", "maker"))
-            found.setdefault(model, set()).update(
-                str(name) for name in stated if isinstance(name, (str, int))
-            )
+    for _, answer in _answers(path, reading):
+        found.setdefault(answer.model, set()).update(filter(None, (answer.family, answer.maker)))
     return found
 
 
@@ -144,20 +151,41 @@ def validate_name(what: str, name: str) -> str:
     return name
 
 
-def _answers(path: Path, body: bool) -> Iterator[tuple[str, Answer]]:
-    """The answers of a file with their location. Of another tool's, the first response to each prompt."""
-    source = None if body else open_answers(path)
-    if source is None or source.format == OWN_FORMAT:
-        for where, record in _records(path, body):
-            yield where, Answer.from_dict(record, where)
+def _answers(path: Path, reading: AnswerReading) -> Iterator[tuple[str, Answer]]:
+    """The answers with their places. Of logs, the first response to each prompt."""
+    start = open_input(path).first_bytes()
+    if not start:
         return
-    for number, answer in enumerate(source.answers(), start=1):
-        if answer.comparable:
-            yield f"{path}, answer {number}", answer
+    if reading.body and start.startswith(NATIVE_FORMATS):
+        raise InputError(
+            f"{UPLOAD_NAME}: is an archive, a workbook or Parquet; send JSON Lines, JSON or CSV, or upload it on the "
+            "operator's pages"
+        )
+    reader = UploadReader(path, None, math.inf, reading.choice, local=not reading.body)
+    rows = reader.rows()
+    first = list(itertools.islice(rows, 1))
+    if reader.columns is not None and reader.columns.asks:
+        raise _unclear(reader.shown_name, reader.columns)
+    for row in itertools.chain(first, rows):
+        if isinstance(row, BadRow):
+            raise InputError(f"{row.where}: {row.problem}")
+        yield row
+    if reader.columns is not None and reader.columns.columns and reader.left_out and not reading.partly:
+        listed = ", ".join(f"{reason}: {count}" for reason, count in reader.left_out)
+        raise InputError(
+            f"{reader.shown_name}: rows would be left out ({listed}); to import the others: {option_name('partly', True)}"
+        )
 
 
-def _records(path: Path, body: bool) -> Iterator[Record]:
-    return (JsonLinesRecords(InputFile("the body", path, None)) if body else open_records(path)).records()
+def _unclear(name: str, columns: TableColumns) -> UnclearColumns:
+    """The columns that a file has, and how to say what they hold."""
+    uses = columns.choice.uses
+    listed = f" its columns are {quoted_list(list(uses))};" if uses else ""
+    option = (
+        option_name("columns", columns.choice.words or ["model=…"]) if uses else option_name("only_model")
+    )
+    problem = columns.problem or "it is not clear what they hold"
+    return UnclearColumns(f"{name}:{listed} {problem}; say so, for example by {option}", uses)
 
 
 def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:

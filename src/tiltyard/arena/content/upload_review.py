@@ -23,6 +23,7 @@ from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.name_mentions import Mention, MentionFinder
 from tiltyard.arena.log.buckets import fetch_row
 from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.files.answer_formats.answer_columns import ColumnChoice, TableColumns
 from tiltyard.files.upload_process import rows_from_process
 from tiltyard.files.upload_reader import BadRow, UploadReader, has_native_format, problem_field
 from tiltyard.postgres.connections import (
@@ -103,6 +104,8 @@ class UploadPreview:
     #: The tool that wrote the file, and what was left out of it.
     format: str = ""
     left_out: tuple[tuple[str, int], ...] = ()
+    #: What the columns hold, if the file is a table.
+    columns: TableColumns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,8 @@ class UploadDecision:
     partly: bool = False
     #: Whether new models are enabled.
     enable: bool = True
+    #: What the columns hold, as in the preview.
+    columns: ColumnChoice | None = None
 
 
 async def store_upload(pool: ConnectionPool, arena: Arena, name: str, data: bytes, *, actor: str) -> UUID:
@@ -136,11 +141,13 @@ async def store_upload(pool: ConnectionPool, arena: Arena, name: str, data: byte
     return upload
 
 
-async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> UploadPreview:
-    """What the file would add now. Changes nothing."""
+async def preview_upload(
+    pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str, choice: ColumnChoice | None = None
+) -> UploadPreview:
+    """What the file would add now, if its columns hold what ``choice`` says. Changes nothing."""
     async with pool.connection() as connection:
         name, data = await _find(connection, arena.arena, actor, upload)
-        read, good, planned = await _read_planned(connection, arena, name, data)
+        read, good, planned = await _read_planned(connection, arena, name, data, choice)
         known = [model.name for model in await list_models(connection, arena.arena)]
     bad = [row for row in read.rows if isinstance(row, BadRow)]
     errors = bad + [
@@ -168,6 +175,7 @@ async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
         suspects=tuple(warnings.first),
         format=read.format,
         left_out=read.left_out,
+        columns=read.columns,
     )
 
 
@@ -187,7 +195,9 @@ async def import_upload(
     """
     async with pool.connection() as connection:
         name, data = await _find(connection, arena.arena, actor, upload)
-        read, good, planned = await _read_planned(connection, arena, name, data)
+        read, good, planned = await _read_planned(connection, arena, name, data, decision.columns)
+    if read.columns is not None and read.columns.asks:
+        raise Conflict("it is not clear what the columns hold; say it first")
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
     if len(fit) != decision.expected:
         raise Conflict("the arena has changed since the preview; check the file again, and then import it")
@@ -209,10 +219,10 @@ async def discard_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
 
 
 async def _read_planned(
-    connection: Connection, arena: Arena, name: str, data: bytes
+    connection: Connection, arena: Arena, name: str, data: bytes, choice: ColumnChoice | None
 ) -> tuple[UploadedRows, list[CheckedAnswer], ImportPreview]:
     """The rows of a file, the valid ones, and what these would add."""
-    read = await asyncio.to_thread(read_uploaded_file, name, data, most=MAX_UNPACKED_BYTES)
+    read = await asyncio.to_thread(read_uploaded_file, name, data, most=MAX_UNPACKED_BYTES, choice=choice)
     good = [row for row in read.rows if isinstance(row, CheckedAnswer)]
     return read, good, await plan_import(connection, arena.arena, good)
 
@@ -258,9 +268,12 @@ class UploadedRows:
     rows: tuple[CheckedAnswer | BadRow, ...]
     #: Reasons why records were left out, with how many.
     left_out: tuple[tuple[str, int], ...] = ()
+    columns: TableColumns | None = None
 
 
-def read_uploaded_file(name: str, data: bytes, *, most: int) -> UploadedRows:
+def read_uploaded_file(
+    name: str, data: bytes, *, most: int, choice: ColumnChoice | None = None
+) -> UploadedRows:
     """Read an upload. Errors are rows; none is raised. ``most`` limits the bytes that it may unpack to.
 
     What native code must read is read in a process of its own. What comes of it is checked here.
@@ -274,7 +287,7 @@ def read_uploaded_file(name: str, data: bytes, *, most: int) -> UploadedRows:
         path.write_bytes(data)
         room = folder / "read"
         room.mkdir()
-        reader = UploadReader(path, room, most)
+        reader = UploadReader(path, room, most, choice)
         rows = rows_from_process(reader) if has_native_format(data) else reader.rows()
         found = tuple(check_upload_rows(rows, lambda: reader.beside, most=most))
-        return UploadedRows(reader.format, found, tuple(reader.left_out))
+        return UploadedRows(reader.format, found, tuple(reader.left_out), reader.columns)

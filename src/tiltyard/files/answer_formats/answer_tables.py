@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from tiltyard.core.judging.conversation import split_conversation
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.answer import (
+    KINDS,
     NO_RESPONSE_NOTE,
     UNREADABLE_SCORE_NOTE,
     UNSCORED_NOTE,
@@ -25,27 +27,23 @@ from tiltyard.files.answer import (
 from tiltyard.files.judgments import prompt_id
 from tiltyard.files.records import Records
 
-PROMPT_NAMES = ("prompt", "instruction", "question", "query", "input")
-_CONVERSATIONS = ("messages", "conversations", "conversation")
-_RESPONSES = ("response", "output", "answer", "completion", "generated_text", "prediction")
-MODEL_NAMES = ("model", "generator", "model_name", "model_id")
-ID_NAMES = ("prompt_id", "question_id", "uid", "task_id")
-#: Other names of fields of an answer.
-_FIELDS = {
-    "category": ("category", "subject", "topic", "dataset"),
-    "language": ("language", "lang"),
-    "gold": (
-        "gold",
-        "reference",
-        "reference_answer",
-        "target",
-        "expected",
-        "expected_output",
-        "ground_truth",
-    ),
-    "expected_behavior": ("expected_behavior",),
-    "system": ("system", "system_prompt"),
-}
+
+def _read_words() -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """The documented headers of each use, and the use that any known header names."""
+    documented: dict[str, tuple[str, ...]] = {}
+    meant: dict[str, str] = {}
+    text = (resources.files(__package__) / "column_words.txt").read_text("utf-8")
+    for line in filter(lambda line: not line.startswith("#"), text.splitlines()):
+        use, _, words = line.partition(": ")
+        documented[use] = tuple(words.partition("|")[0].split())
+        meant |= dict.fromkeys(words.replace("|", " ").split(), use)
+    return documented, meant
+
+
+_DOCUMENTED, USE_OF_WORD = _read_words()
+PROMPT_NAMES, _CONVERSATIONS, _RESPONSES, MODEL_NAMES, ID_NAMES = list(_DOCUMENTED.values())[:5]
+#: The other fields of an answer, and their names.
+FIELD_HEADERS = dict(list(_DOCUMENTED.items())[5:])
 #: Columns that are not models where each model has a column.
 NOT_MODEL_NAMES = frozenset(
     {
@@ -62,7 +60,7 @@ NOT_MODEL_NAMES = frozenset(
         "tags",
         "",
     }
-).union(*_FIELDS.values())
+).union(*FIELD_HEADERS.values())
 #: Columns of battles, which are no answers.
 _BATTLES = ({"model_a", "model_b"}, {"generator_1", "generator_2"}, {"response_a", "response_b"})
 #: The name of the file with alpaca_eval's outputs; its folder is named for the model.
@@ -91,8 +89,9 @@ _EXAMPLE_CHARACTERS = 40
 
 @dataclass(frozen=True)
 class AnswerTable:
-    prompt: str
-    #: Whether the prompt's column has conversations.
+    #: The columns of the prompt, whose texts are joined.
+    prompts: tuple[str, ...]
+    #: Whether they have conversations.
     chat: bool
     response: str | None
     model: str | None
@@ -101,6 +100,8 @@ class AnswerTable:
     #: The columns of models, if each has one.
     models: tuple[str, ...]
     scores: Mapping[str, str]
+    #: The model, if no column names it.
+    only_model: str | None = None
 
     @classmethod
     def of(cls, columns: Collection[str], *, wide: bool) -> AnswerTable | None:
@@ -121,9 +122,10 @@ class AnswerTable:
             return None
         # A plain id numbers the rows, and in tables with a column of models not the prompts.
         known = ID_NAMES if model is not None else (*ID_NAMES, "id")
-        fields = {name: _among(names, spellings) for name, spellings in _FIELDS.items()}
+        fields = {name: _among(names, spellings) for name, spellings in FIELD_HEADERS.items()}
+        more = [name for name in columns if prompt == "instruction" and name == "input"]
         return cls(
-            prompt=prompt,
+            prompts=(prompt, *more),
             chat=chat,
             response=response,
             model=model,
@@ -142,20 +144,31 @@ class AnswerTable:
         name = path.absolute().parent.name or stem if stem == _ALPACA_FILE else stem or path.name
         repeats = Counter[tuple[str, str]]()
         for where, record in all_records(records):
-            for model, responses, given in self._responses(record, where, name):
-                known = [text for text in responses if text is not None and text != ""]
-                if not known:
-                    tally[NO_RESPONSE_NOTE] += 1
-                for text in known:
-                    place = model, given["prompt_id"]
-                    yield Answer(
-                        model=model,
-                        response=clean_text(json_text(text)),
-                        repeat=repeats[place],
-                        scores=MappingProxyType(read_scores(record, self.scores, tally)),
-                        **given,
-                    )
-                    repeats[place] += 1
+            yield from self.read(where, record, self.only_model or name, tally, repeats)
+
+    def read(
+        self,
+        where: str,
+        record: Mapping[str, object],
+        name: str,
+        tally: Counter[str],
+        repeats: Counter[tuple[str, str]],
+    ) -> Iterator[Answer]:
+        """The answers of a record; ``name`` is the model's unless the table says it."""
+        for model, responses, given in self._responses(record, where, name):
+            known = [text for text in responses if text is not None and text != ""]
+            if not known:
+                tally[NO_RESPONSE_NOTE] += 1
+            for text in known:
+                place = model, given["prompt_id"]
+                yield Answer(
+                    model=model,
+                    response=clean_text(json_text(text)),
+                    repeat=repeats[place],
+                    scores=MappingProxyType(read_scores(record, self.scores, tally)),
+                    **given,
+                )
+                repeats[place] += 1
 
     def _responses(
         self, record: Mapping[str, object], where: str, name: str
@@ -166,6 +179,8 @@ class AnswerTable:
             for field, column in self.fields.items()
             if field not in given
         }
+        if given.get("kind") not in KINDS:
+            given.pop("kind", None)
         stated = None if self.id is None else record.get(self.id)
         given["prompt_id"] = clean_text(json_text(stated)) if stated is not None else _named(given)
         for column in self.models:
@@ -178,14 +193,14 @@ class AnswerTable:
             yield clean_text(json_text(model)), _listed(response), given
 
     def _plain(self, record: Mapping[str, object], where: str) -> dict[str, Any]:
-        prompt, more = record.get(self.prompt), record.get("input") if self.prompt == "instruction" else None
+        prompt, *more = [record.get(name) for name in self.prompts]
         if isinstance(prompt, list) or prompt is None:
-            raise UnreadableFile(f"{where}: {self.prompt} is missing; expected a prompt")
-        texts = [json_text(one) for one in (prompt, more) if one not in (None, "")]
+            raise UnreadableFile(f"{where}: {self.prompts[0]} is missing; expected a prompt")
+        texts = [json_text(one) for one in (prompt, *more) if one not in (None, "")]
         return {"prompt": clean_text("\n\n".join(texts))}
 
     def _chat(self, record: Mapping[str, object], where: str) -> dict[str, Any]:
-        value = record.get(self.prompt)
+        value = record.get(self.prompts[0])
         if isinstance(value, str):
             try:
                 value = json.loads(value)

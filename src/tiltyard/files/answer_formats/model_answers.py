@@ -24,8 +24,6 @@ from tiltyard.files.answer_formats.answer_tables import all_records
 from tiltyard.files.format_detection import open_records
 from tiltyard.files.records import Records
 
-Questions = Mapping[str, Mapping[str, object]]
-
 _QUESTIONS = "question.jsonl"
 
 
@@ -34,18 +32,15 @@ def is_model_answers(columns: Collection[str]) -> bool:
     return {"uid", "model", "messages"} <= names or {"question_id", "model_id", "choices"} <= names
 
 
-def model_answers(
-    records: Records, tally: Counter[str], questions: Questions | None = None
-) -> Iterator[Answer]:
-    """Read the answers of one model. Questions are looked for in the folder above, if not given."""
-    asked = _questions_beside(Path(records.name)) if questions is None else questions
+def model_answers(records: Records, tally: Counter[str]) -> Iterator[Answer]:
+    """Read the answers of one model. Questions are looked for in the folder above."""
+    place = Path(records.name).absolute().parent.parent / _QUESTIONS
+    asked = _read_questions(place) if place.is_file() else {}
     for where, record in all_records(records):
         name = record.get("uid", record.get("question_id"))
         if name is None:
             raise UnreadableFile(f"{where}: uid is missing; expected an answer of arena-hard or MT-bench")
         question = asked.get(str(name))
-        if question is None and questions is not None:
-            raise UnreadableFile(f"{where}: prompt {name!r} is not among the questions")
         found = _answer(record, question or {}, where, tally)
         if found is None:
             tally[NO_RESPONSE_NOTE] += 1
@@ -62,7 +57,7 @@ def model_answers(
         )
 
 
-def read_questions(path: Path) -> dict[str, Mapping[str, object]]:
+def _read_questions(path: Path) -> dict[str, Mapping[str, object]]:
     """The questions of a file by their id; duplicate ids raise an error."""
     found: dict[str, Mapping[str, object]] = {}
     for where, record in all_records(open_records(path)):
@@ -73,11 +68,6 @@ def read_questions(path: Path) -> dict[str, Mapping[str, object]]:
             raise UnreadableFile(f"{where}: duplicate question {name!r}; rename one")
         found[str(name)] = record
     return found
-
-
-def _questions_beside(path: Path) -> Questions:
-    place = path.absolute().parent.parent / _QUESTIONS
-    return read_questions(place) if place.is_file() else {}
 
 
 def _answer(

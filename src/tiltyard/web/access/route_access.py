@@ -16,11 +16,12 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.errors import NotAllowed, RoleMissing, SecondFactorMissing
+from tiltyard.files.answer_formats.answer_columns import ColumnChoice
 from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.access.rate_limits import client_address
-from tiltyard.wire.records import OperatorRole, Scope, SourceName
+from tiltyard.wire.records import OperatorRole, Plain, Scope, SourceName
 
 _BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="An API token: tyt_…")
 _COOKIE = APIKeyCookie(
@@ -355,3 +356,20 @@ def check_route_table(guarded: Iterable[str], table: Collection[str] = ROUTE_NEE
         raise RuntimeError(
             f"tiltyard/web/access/route_access.py names routes that do not exist: {', '.join(unknown)}"
         )
+
+
+def _chosen_columns(
+    columns: Annotated[
+        list[str] | None,
+        Query(
+            description="What a column of a table holds, as `model=llm`; repeated. Needed where headers are not documented."
+        ),
+    ] = None,
+    only_model: Annotated[
+        Plain | None, Query(description="The model of all answers, where no column names it.")
+    ] = None,
+) -> ColumnChoice | None:
+    return ColumnChoice.parsed(columns or (), only_model)
+
+
+ChosenColumns = Annotated[ColumnChoice | None, Depends(_chosen_columns)]

@@ -33,6 +33,7 @@ from tiltyard.errors import (
     RoleMissing,
     StoreFault,
     TiltyardError,
+    UnclearColumns,
 )
 from tiltyard.web.edge.logs import log_failure
 from tiltyard.wire.records import FieldProblem, Problem, body_of
@@ -94,6 +95,7 @@ PROBLEM_ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], .
     (Busy, 429, None, None),
     (Crowded, 503, "crowded", _("Server too busy")),
     (NoMatchup, 409, "no-matchup", _("There is nothing to vote on")),
+    (UnclearColumns, 422, "unclear-columns", _("It is not clear what the columns hold")),
     (InputError, 422, None, None),
 )
 
@@ -111,7 +113,7 @@ def problem(
     title: str | None = None,
     headers: Mapping[str, str] | None = None,
     errors: Sequence[FieldProblem] | None = None,
-    about: Mapping[str, str] | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Response:
     """A problem document as a response."""
     usual = PROBLEM_TITLES.get(status, ("other", _("The request was refused")))
@@ -147,7 +149,9 @@ def problem_for_error(error: TiltyardError) -> Response:
     _, status, name, title = found
     if isinstance(error, NotAllowed) and error.known:
         status = 403
-    about = {"matchup": error.matchup} if isinstance(error, OpenBattle) else None
+    about: dict[str, Any] | None = {"matchup": error.matchup} if isinstance(error, OpenBattle) else None
+    if isinstance(error, UnclearColumns):
+        about = {"columns": error.columns, "parameter": "columns" if error.columns else "only_model"}
     if isinstance(error, ProofNeeded) and error.arena is not None:
         about = {"gate": error.arena}
     return problem(status, str(error), name=name, title=title, headers=_headers(error, status), about=about)

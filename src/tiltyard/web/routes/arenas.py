@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from tiltyard.arena.boards.shadow_boards import shadow_board
 from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.answer_import import create_arena, import_answers
+from tiltyard.arena.content.answer_rows import AnswerReading
 from tiltyard.arena.content.arenas import (
     Arena,
     find_arena,
@@ -41,6 +42,7 @@ from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.route_access import (
     ArenaName,
+    ChosenColumns,
     CurrentActor,
     ModelName,
     ReadableArena,
@@ -87,8 +89,11 @@ _MAX_LINE_BYTES = MAX_RESPONSE_BYTES * 4 // 3 + 4 * 1024 * 1024
 _LINES: OpenApi = {
     "requestBody": {
         "required": True,
-        "description": "Answers, one JSON object on each line.",
-        "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+        "description": "Answers as JSON Lines, JSON or CSV.",
+        "content": {
+            "application/x-ndjson": {"schema": {"type": "string"}},
+            "text/csv": {"schema": {"type": "string"}},
+        },
     }
 }
 _VOTES: OpenApi = {
@@ -142,14 +147,19 @@ async def import_responses(
     arena: ArenaName,
     request: Request,
     actor: Importer,
+    choice: ChosenColumns,
     enable: Annotated[bool, Query(description="Whether new models are served at once.")] = True,
+    partly: Annotated[
+        bool, Query(description="Whether rows of a table without a response may be left out.")
+    ] = False,
 ) -> Imported:
     """Import answers. Existing answers are unchanged; if any answer contradicts an existing one, nothing is imported."""
     registry = registry_of(request)
     await find_arena(registry.pool, arena)
+    reading = AnswerReading(True, choice, partly)
     async with _spooled(request) as path:
         return await import_answers(
-            registry.pool, registry.blobs, arena, path, body=True, enable=enable, actor=actor.name
+            registry.pool, registry.blobs, arena, path, enable=enable, reading=reading, actor=actor.name
         )
 
 

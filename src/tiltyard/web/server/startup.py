@@ -26,6 +26,7 @@ from tiltyard.web.edge.logs import configure_logging
 from tiltyard.web.server.supervisor import Supervisor
 
 if TYPE_CHECKING:
+    from tiltyard.arena.content.answer_rows import AnswerReading
     from tiltyard.arena.operators.arena_changes import LiveArenaRequest, LiveSetup
     from tiltyard.postgres.binaries import OnWait
     from tiltyard.wire.arenas import Imported
@@ -132,12 +133,14 @@ async def prepare_server(
     settings: ServingSettings,
     *,
     answers: Path | None = None,
+    reading: AnswerReading | None = None,
     arena: str | None = None,
     live: LiveArenaRequest | None = None,
 ) -> StartupResult:
     """Prepare the database, import answers and set up a live arena. An existing arena gets only what is new."""
     from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.content.answer_import import create_arena, import_answers
+    from tiltyard.arena.content.answer_rows import PLAIN_READING
     from tiltyard.arena.content.arenas import find_arena, list_arenas
     from tiltyard.arena.operators.arena_changes import set_up_live_arena
     from tiltyard.arena.registry import check_database, open_registry
@@ -155,7 +158,8 @@ async def prepare_server(
                 await find_arena(registry.pool, arena)
             except NotFound:
                 await create_arena(registry.pool, arena)
-            imported = await import_answers(registry.pool, registry.blobs, arena, answers)
+            reading = reading or PLAIN_READING
+            imported = await import_answers(registry.pool, registry.blobs, arena, answers, reading=reading)
         done = None
         if live is not None:
             done = await set_up_live_arena(registry.pool, registry.blobs, live, shard=settings.shard)

@@ -24,8 +24,10 @@ from tiltyard.arena.content.upload_review import (
 )
 from tiltyard.arena.operators.vote_import import VoteFile, import_votes, list_vote_imports
 from tiltyard.errors import CannotRate, Conflict, InputError
+from tiltyard.files.answer_formats.answer_columns import ColumnChoice
 from tiltyard.files.judgments import prompt_id as make_prompt_id
 from tiltyard.web.access.access import access_of
+from tiltyard.web.access.route_access import ChosenColumns
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
@@ -80,15 +82,16 @@ async def past_votes_form(visit: OnArena, file: Annotated[UploadFile, File()]) -
 
 
 @router.get("/uploads/{upload}", response_class=HTMLResponse)
-async def upload_page(visit: OnArena, upload: UUID) -> HTMLResponse:
-    """What the file would add, and its errors."""
-    return await _preview(visit, upload)
+async def upload_page(visit: OnArena, upload: UUID, choice: ChosenColumns) -> HTMLResponse:
+    """What the file would add, and its errors; or first what its columns hold, where that is not clear."""
+    return await _preview(visit, upload, choice)
 
 
 @router.post("/uploads/{upload}/let-in")
 async def let_in_form(
     visit: OnArena,
     upload: UUID,
+    choice: ChosenColumns,
     expected: Annotated[int, Form(ge=0, lt=2**31)],
     partly: Annotated[bool, Form()] = False,
     enable: Annotated[bool, Form()] = False,
@@ -101,11 +104,11 @@ async def let_in_form(
             visit.registry.blobs,
             visit.arena,
             upload,
-            UploadDecision(expected, partly, enable),
+            UploadDecision(expected, partly, enable, choice),
             actor=visit.actor.name,
         )
     except Conflict as error:
-        return await _preview(visit, upload, trouble=str(error), status=409)
+        return await _preview(visit, upload, choice, trouble=str(error), status=409)
     if more:
         return visit.done("imported", "answers", "write")
     draft = visit.arena.settings.stage == "draft"
@@ -125,9 +128,10 @@ async def _choose(visit: ArenaVisit, **said: Any) -> HTMLResponse:
     return visit.page("answers.html", "answers", base=base, most=MAX_UPLOAD_BYTES, files=files, **said)
 
 
-async def _preview(visit: ArenaVisit, upload: UUID, **said: Any) -> HTMLResponse:
-    found = await preview_upload(visit.pool, visit.arena, upload, actor=visit.actor.name)
-    return visit.page("upload.html", "answers", preview=found, written_name=WRITTEN_NAME, **said)
+async def _preview(visit: ArenaVisit, upload: UUID, choice: ColumnChoice | None, **said: Any) -> HTMLResponse:
+    found = await preview_upload(visit.pool, visit.arena, upload, actor=visit.actor.name, choice=choice)
+    query = visit.request.url.query
+    return visit.page("upload.html", "answers", preview=found, query=query, written_name=WRITTEN_NAME, **said)
 
 
 #: The name of the file that is made of what was written.

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from tiltyard.errors import InputError, UnreadableFile
-from tiltyard.files.answer import Answer
+from tiltyard.files.answer import ANSWER_FIELDS, Answer
 from tiltyard.files.answer_formats.answer_columns import (
     SAMPLED_ROWS,
     ColumnChoice,
@@ -46,8 +46,7 @@ _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "catego
     "maker",
     "truncated",
 }
-#: Columns that are read of a Parquet file of our own.
-_READ_COLUMNS = _FIELDS | {"messages", "trace", "system", "scores", "repeat", "finish_reason", "stop_reason"}
+_SAMPLED_BYTES = 16 << 20
 _ZIP = b"PK\x03\x04"
 #: Formats that libraries in native code read: archives, workbooks and logs in them, Parquet.
 NATIVE_FORMATS = (b"PK", b"PAR1")
@@ -60,8 +59,9 @@ _NAMELESS_FORMATS = frozenset({"lm-eval"})
 _IGNORED_PREFIX = "__MACOSX/"
 _ARCHIVED_FILE_LIMIT = 20_000
 _MAX_PATH_CHARACTERS = 400
-#: Unknown fields that an import looks at.
+#: Unknown fields that an import looks at, and the columns that are read of a Parquet file of our own.
 _KEPT_FIELDS = ("finish_reason", "stop_reason")
+_READ_COLUMNS = ANSWER_FIELDS | set(_KEPT_FIELDS)
 
 Line = TypeVar("Line")
 #: Makes answers of a record and its place.
@@ -240,7 +240,13 @@ class UploadReader:
         source = self._log(path, file)
         if source is not None:
             return self._log_rows(source)
-        names, sample = self._sample(file)
+        try:
+            opened = open_input_records(file)
+            names = [name.strip() if opened.kind == "xlsx" else name for name in opened.columns]
+        except InputError:
+            names = []
+        sample = [] if is_own_table(names) else self._sample(file)
+        names = [name for name in dict.fromkeys(itertools.chain(names, *sample)) if name.strip()]
         if len(names) < 2 or is_own_table(names):
             return answer_rows(file, most=self.most)
         self.format, self.columns = "table", table_columns(names, sample, self.choice)
@@ -283,16 +289,16 @@ class UploadReader:
             self.columns = TableColumns(clear=True, only_model=source.model, problem=problem)
         return source
 
-    def _sample(self, file: InputFile) -> tuple[list[str], list[dict[str, object]]]:
-        """The names of the columns, and the first records that can be read."""
-        first = itertools.islice(_records(file, self.most), SAMPLED_ROWS)
-        sample = [record for _, record in first if not isinstance(record, InputError)]
-        try:
-            opened = open_input_records(file)
-            names = [name.strip() if opened.kind == "xlsx" else name for name in opened.columns]
-        except InputError:
-            names = []
-        return [name for name in dict.fromkeys(itertools.chain(names, *sample)) if name.strip()], sample
+    def _sample(self, file: InputFile) -> list[dict[str, object]]:
+        """The first records that can be read."""
+        sample, size = [], 0
+        for _, record in itertools.islice(_records(file, self.most), SAMPLED_ROWS):
+            size += _size(record)
+            if not isinstance(record, InputError):
+                sample.append(record)
+            if size > _SAMPLED_BYTES:
+                break
+        return sample
 
     def _table_rows(self, file: InputFile, table: AnswerTable) -> Iterator[tuple[str, Answer] | BadRow]:
         tally, repeats = Counter[str](), Counter[tuple[str, str]]()

@@ -8,7 +8,7 @@ import pytest
 from support.postgres_servers import fresh_database
 from support.served import served
 from support.shown_kinds import fill_arena
-from tiltyard.arena.voting.voter_requests import DeclaredSkills, Voter
+from tiltyard.arena.voting.voter_requests import DeclaredSkills
 from tiltyard.errors import BadOption
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -50,12 +50,10 @@ def test_what_was_kept_is_read_again(declared):
 )
 def test_a_cookie_that_was_not_set_here_declares_nothing(cookie):
     assert SKILLS.read(asking(cookie), 7) is None
-    assert SKILLS.voter(asking(cookie), 7, Voter(1)) == Voter(1)
 
 
-def test_a_judge_declares_nothing_and_unknown_parts_are_passed_over():
-    assert SKILLS.voter(asking("l=de&z=9"), 7, Voter(1)).declared == DeclaredSkills(("de",))
-    assert SKILLS.voter(asking("l=de"), 7, Voter(1, 1)) == Voter(1, 1)
+def test_unknown_parts_are_passed_over():
+    assert SKILLS.read(asking("l=de&z=9"), 7) == DeclaredSkills(("de",))
     assert SKILLS.read(asking("l=de&l=de&c=a%00b&c=x"), 7) == DeclaredSkills(("de",), ("x",))
 
 
@@ -109,6 +107,8 @@ def site(server, template, tmp_path_factory):
             for m in range(3)
         ]
         fill_arena(database, store, "arena", rows, {}, settings=ArenaSettings(reveal="never"))
+        plain = [{k: row[k] for k in ("prompt_id", "prompt", "model", "response")} for row in rows]
+        fill_arena(database, store, "plain", plain, {}, settings=ArenaSettings(reveal="never"))
         with served(database, folder=store) as running:
             yield running
 
@@ -144,6 +144,43 @@ def test_a_voter_says_so_once_and_is_served_accordingly_by_page_and_api(site):
     client.post(f"/matchups/{client.post('/api/v1/arenas/arena/matchups').json()['matchup']}/skip")
     matchup = client.post("/api/v1/arenas/arena/matchups").json()["matchup"]
     assert declared_in_log(site, matchup) is None
+
+
+def test_whichever_button_led_there_the_first_matchup_comes_after_the_welcome(site):
+    client = site.client()
+    client.headers.update({"accept-language": "en-US,en;q=0.9"})
+    sent = client.post("/arenas/arena/vote")
+    assert (sent.status_code, sent.headers["location"]) == (303, "/arenas/arena/vote")
+    assert "set-cookie" not in sent.headers
+    welcome = client.get("/arenas/arena/vote").text
+    assert 'value="en" checked' in welcome
+    assert 'value="de">' in welcome
+    client.post(
+        "/arenas/arena/vote", data={"declared": "1", "languages": "en", "categories": ["law", "maths"]}
+    )
+    shown = client.get("/arenas/arena/vote").text
+    assert "What of 1?" in shown
+    # From now on a button leads to the matchup at once.
+    assert client.post("/arenas/arena/vote").status_code == 303
+    assert "data-matchup" in client.get("/arenas/arena/vote").text
+
+
+def test_an_arena_with_nothing_to_say_or_ask_has_no_page_in_between(site):
+    client = site.client()
+    client.post("/arenas/plain/vote")
+    assert "data-matchup" in client.get("/arenas/plain/vote").text
+
+
+def test_who_has_declared_nothing_is_served_the_languages_of_the_browser_first(site):
+    client = site.client()
+    client.headers.update({"accept-language": "de"})
+    for _ in range(4):
+        matchup = client.post("/api/v1/arenas/arena/matchups").json()
+        assert matchup["prompt"]["text"] in ("What of 0?", "What of 2?")
+        assert declared_in_log(site, matchup["matchup"]) == {"languages": ["de"]}
+        client.post(f"/api/v1/matchups/{matchup['matchup']}/skip")
+    unknown = site.client().post("/api/v1/arenas/arena/matchups", headers={"accept-language": "ja"}).json()
+    assert declared_in_log(site, unknown["matchup"]) is None
 
 
 def test_where_nothing_fits_the_page_says_so_and_offers_another_choice(site):

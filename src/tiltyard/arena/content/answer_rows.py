@@ -179,11 +179,10 @@ def _answers(path: Path, reading: AnswerReading) -> Iterator[tuple[str, Answer]]
 
 def _unclear(name: str, columns: TableColumns) -> UnclearColumns:
     """The columns that a file has, and how to say what they hold."""
-    uses = columns.choice.uses
+    uses = columns.uses
     listed = f" its columns are {quoted_list(list(uses))};" if uses else ""
-    option = (
-        option_name("columns", columns.choice.words or ["model=…"]) if uses else option_name("only_model")
-    )
+    words = [f"{use}={header}" for header, use in uses.items() if use != "ignore"]
+    option = option_name("columns", words or ["model=…"]) if uses else option_name("only_model")
     problem = columns.problem or "it is not clear what they hold"
     return UnclearColumns(f"{name}:{listed} {problem}; say so, for example by {option}", uses)
 

@@ -101,10 +101,9 @@ class UploadPreview:
     #: Valid rows whose responses are empty or look cut off; the first ones are listed.
     suspect: int = 0
     suspects: tuple[ResponseWarning, ...] = ()
-    #: The tool that wrote the file, and what was left out of it.
+    #: The tool that wrote the file, what was left out of it, and what the columns of a table hold.
     format: str = ""
     left_out: tuple[tuple[str, int], ...] = ()
-    #: What the columns hold, if the file is a table.
     columns: TableColumns | None = None
 
 

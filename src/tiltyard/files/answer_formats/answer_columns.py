@@ -51,11 +51,6 @@ class ColumnChoice:
         only_model = (only_model or "").strip() or None
         return cls(uses, only_model) if uses or only_model else None
 
-    @property
-    def words(self) -> list[str]:
-        """The choice as `parsed` reads it."""
-        return [f"{use}={header}" for header, use in self.uses.items() if use != "ignore"]
-
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
@@ -92,8 +87,8 @@ class TableColumns:
         return not self.clear or self.problem is not None
 
     @property
-    def choice(self) -> ColumnChoice:
-        return ColumnChoice({one.name: one.use for one in self.columns}, self.only_model)
+    def uses(self) -> dict[str, str]:
+        return {one.name: one.use for one in self.columns}
 
     def headers(self, use: str) -> tuple[str, ...]:
         return tuple(one.name for one in self.columns if one.use == use)

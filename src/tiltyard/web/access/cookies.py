@@ -15,7 +15,6 @@ import base64
 import binascii
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
 from urllib.parse import parse_qs, urlencode
@@ -23,10 +22,9 @@ from urllib.parse import parse_qs, urlencode
 from starlette.requests import HTTPConnection
 
 from tiltyard.arena.accounts import GateResult
-from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.invitations import EntryGrant
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.arena.voting.voter_requests import DeclaredSkills, Voter
+from tiltyard.arena.voting.voter_requests import DeclaredSkills
 from tiltyard.errors import BadOption
 
 #: By https, browsers accept a cookie whose name begins so from this host alone, Secure and for all paths: no other
@@ -204,13 +202,14 @@ class SkillCookies:
             return None
         return DeclaredSkills(_values(found.get("l", ())), _values(found.get("c", ())))
 
-    def voter(self, request: HTTPConnection, arena: int, voter: Voter) -> Voter:
-        """The voter, with what was declared in this arena; judges declare nothing."""
-        declared = self.read(request, arena) if voter.source == HUMAN else None
-        return voter if declared is None or declared.is_everything else replace(voter, declared=declared)
-
     def _name(self, arena: int) -> str:
         return f"tiltyard_judges_{self._shard}_{arena}"
+
+
+def preset_skills(accepted: str | None, languages: Sequence[str]) -> DeclaredSkills:
+    """What a voter who has declared nothing is taken to judge: the languages of the browser, if the arena has them."""
+    found = preset_languages(accepted, languages)
+    return DeclaredSkills(() if len(found) == len(languages) else found)
 
 
 def preset_languages(accepted: str | None, languages: Sequence[str]) -> tuple[str, ...]:

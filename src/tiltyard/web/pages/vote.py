@@ -43,7 +43,7 @@ from tiltyard.web.pages.voting_values import (
     skill_choice,
     voting_frame,
 )
-from tiltyard.web.routes.matchups import count_request, find_queue_and_voter, skip_detail
+from tiltyard.web.routes.matchups import count_request, find_queue_and_voter, skip_detail, with_skills
 from tiltyard.wire.records import SKIP_REASONS
 
 router = APIRouter(include_in_schema=False)
@@ -113,7 +113,8 @@ async def next_page(
 ) -> Response:
     """Serve the next matchup. If names are revealed after each vote, the last vote becomes final.
 
-    The form of the welcome page says what the voter can judge. A voter who has not given the arena's consent, and does
+    The form of the welcome page says what the voter can judge; whoever has not seen it is sent there, if it has something
+    to say or to ask. A voter who has not given the arena's consent, and does
     not give it now, is asked for it.
     """
     queue, access = await registry_of(request).voting_queue(arena), access_of(request)
@@ -124,7 +125,8 @@ async def next_page(
         )
         return redirect_to(paths.vote(arena, after=last if final else None))
     asked = await unanswered_consent(request, queue.arena, voter)
-    if asked is not None and consent != asked:
+    unwelcomed = not (skills.declared or consent or last) and await _needs_welcome(request, queue, voter)
+    if unwelcomed or (asked is not None and consent != asked):
         return redirect_to(paths.vote(arena))
     if voter is not None and last:
         final = await finish_vote(queue, voter, read_matchup_id(request, last), tags, comment)
@@ -138,7 +140,7 @@ async def next_page(
         declared = skills.read(*filters)
         voter = replace(voter, declared=declared)
     else:
-        voter = access.skills.voter(request, queue.arena, voter)
+        voter = await with_skills(request, queue, voter)
     answer = redirect_to(
         await _serve_next(request, queue, voter, after=last if final else None), cookie=cookie
     )
@@ -199,7 +201,7 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
         raise NotFound("a live arena has no next matchup; it begins with your prompt")
     access_of(request).gate.require_passed(request, queue, voter)
     await count_request("matchups", request, queue, voter)
-    voter = access_of(request).skills.voter(request, queue.arena, voter)
+    voter = await with_skills(request, queue, voter)
     offered = await queue.look_ahead(voter, read_matchup_id(request, shown))
     scene = await _offered_view(request, queue, voter, offered)
     values = await voting_frame(request, queue, None)
@@ -279,7 +281,7 @@ async def cast(
         return redirect_to(paths.matchup(matchup))
     with suppress(NoMatchup, Busy, Paused, ProofNeeded):
         access_of(request).gate.require_passed(request, queue, voter)
-        await queue.next_matchup(access_of(request).skills.voter(request, queue.arena, voter))
+        await queue.next_matchup(await with_skills(request, queue, voter))
     return redirect_to(paths.vote(queue.name, after=matchup))
 
 
@@ -295,7 +297,7 @@ async def pass_over(request: Request, matchup: str, reason: Text = "", recognize
     except (Closed, Expired):
         return redirect_to(paths.matchup(matchup) + "?note=stands")
     access_of(request).gate.require_passed(request, queue, voter)
-    voter = access_of(request).skills.voter(request, queue.arena, voter)
+    voter = await with_skills(request, queue, voter)
     return redirect_to(await _serve_next(request, queue, voter))
 
 
@@ -354,6 +356,22 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
             queue.arena, one, voter.source, voter.session, reason, said
         )
     return redirect_to(paths.matchup(matchup) + "?note=reported")
+
+
+async def _needs_welcome(request: Request, queue: VotingQueue, voter: Voter | None) -> bool:
+    """Whether a browser comes for its first matchup here, and the page before it has something to say or to ask."""
+    if "authorization" in request.headers or access_of(request).skills.read(request, queue.arena) is not None:
+        return False
+    if voter is not None and (
+        await queue.open_matchups(voter)
+        or await queue.final_votes(voter)
+        or await is_rater(request, queue, voter)
+    ):
+        return False
+    arena = await arena_of(request, queue)
+    filters = await read_prompt_filters(registry_of(request).pool, arena)
+    texts = await read_voter_texts(request, arena)
+    return texts.instructions is not None or any(len(one) > 1 for one in filters)
 
 
 async def _welcome(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from fastapi.responses import Response
 
 from tiltyard.arena.boards import board_cache as rank_lookup
 from tiltyard.arena.boards.board_cache import newest_ranks
+from tiltyard.arena.content.arenas import read_prompt_filters
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import (
@@ -28,9 +30,10 @@ from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
-from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
+from tiltyard.errors import BadBattle, BadOption, InputError, NoMatchup, NotFound
 from tiltyard.settings.minute_limits import LimitedKind
 from tiltyard.web.access.access import access_of, context_of, registry_of
+from tiltyard.web.access.cookies import preset_skills
 from tiltyard.web.access.route_access import boards_of, personal_boards_of
 from tiltyard.web.edge.fast_routes import FastRoute, json_response
 from tiltyard.web.edge.problem_details import Documented, document_problems
@@ -91,6 +94,18 @@ _SHOWN = {
 }
 
 
+async def with_skills(request: Request, queue: VotingQueue, voter: Voter) -> Voter:
+    """The voter with what they can judge: as declared, or else the languages of the browser. Judges declare nothing."""
+    declared, accepted = access_of(request).skills.read(request, queue.arena), None
+    if declared is None and "authorization" not in request.headers:
+        accepted = request.headers.get("accept-language")
+    if accepted is not None:
+        arena = await boards_of(request).arena(queue.name)
+        _, languages = await read_prompt_filters(registry_of(request).pool, arena)
+        declared = preset_skills(accepted, languages)
+    return voter if declared is None or voter.source != HUMAN else replace(voter, declared=declared)
+
+
 @router.post(
     "/api/v1/arenas/{arena}/matchups",
     response_model=Matchup,
@@ -110,8 +125,14 @@ async def next_matchup(arena: Arena, body: NextMatchupRequest, request: Request)
     access, queue = access_of(request), await registry_of(request).voting_queue(arena)
     voter, cookie = await access.gate.begin(request, queue, await access.voter(request, queue))
     await count_request("matchups", request, queue, voter)
-    voter = access.skills.voter(request, queue.arena, voter)
-    offered = await queue.next_matchup(voter, ahead=body.ahead)
+    judging = await with_skills(request, queue, voter)
+    try:
+        offered = await queue.next_matchup(judging, ahead=body.ahead)
+    except NoMatchup:
+        if access.skills.read(request, queue.arena) is not None:
+            raise
+        # The languages of the browser are a preference; only what was declared is a rule.
+        offered = await queue.next_matchup(voter, ahead=body.ahead)
     answer = json_response(await _shown(request, queue, offered), 201 if offered.new else 200)
     if cookie is not None:
         answer.headers.append("set-cookie", cookie)

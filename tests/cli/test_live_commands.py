@@ -83,6 +83,8 @@ def test_a_budget_needs_prices(database, models):
     [
         (("--models", "none.yaml"), "file not found"),
         (("--budget", "5"), "give --models too"),
+        (("--columns", "model=llm"), "name a file"),
+        ((__file__, "--columns", "film=llm"), "'film=llm'"),
     ],
 )
 def test_serve_says_what_is_missing(models, options, problem):

@@ -216,6 +216,14 @@ def test_a_file_of_answers_that_is_not_there_is_named(admin: Client, arena: str,
         admin.import_answers(arena, b"no json\n")
 
 
+def test_a_table_under_other_headers_is_imported_as_its_columns_are_said_to_be(admin: Client, arena: str):
+    odd = b"Frage,LLM,Antwort\nWarum?,model-0,Darum.\nWarum?,model-3,\n"
+    columns = {"Frage": "prompt", "LLM": "model", "Antwort": "response"}
+    with pytest.raises(InputError, match="columns"):
+        admin.import_answers(arena, odd)
+    assert admin.import_answers(arena, odd, columns=columns, partly=True).responses == 1
+
+
 def test_tokens_are_made_used_and_revoked(admin: Client, site: Served, arena: str):
     made = admin.make_token("judge of a test", ["judge"], arena=arena, days=1)
     assert made.token not in repr(made)

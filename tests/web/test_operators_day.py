@@ -453,6 +453,8 @@ def test_a_prompt_that_nobody_named_is_called_by_its_first_words(text, words):
 def test_another_tools_file_says_its_format_and_what_is_left_out(running):
     client = signed(running)
     where = sent(client, b"prompt,oak-1,elm-2\nWhy?,because,so\n", "table.csv").headers["location"]
-    page = client.get(where).text
-    assert "format model-columns" in page
+    asked = client.get(where).text
+    assert "format table" in asked
+    assert "Import all" not in asked
+    page = client.get(f"{where}?columns=prompt=prompt&columns=responses=oak-1&columns=responses=elm-2").text
     assert "Import all 2 rows" in page

@@ -75,19 +75,14 @@ class OperatorCalls:
     ) -> Call[Imported]:
         """Let a file of answers (JSON Lines, JSON or CSV) in, or the same as bytes. Answers that are there change nothing.
 
-        ``columns`` says what columns of other names hold, by their headers: ``{"question": "prompt", "llm": "model"}``;
-        ``only_model`` names the model of all answers, and ``partly`` leaves out rows without a response.
+        ``columns`` says what columns of other names hold, by their headers: ``{"question": "prompt", "llm": "model"}``.
         """
+        stated = [f"{use}={header}" for header, use in (columns or {}).items()]
         return Call(
             "POST",
             api_path("arenas", arena, "responses"),
             read_value(Imported),
-            {
-                "enable": enable,
-                "columns": [f"{use}={header}" for header, use in (columns or {}).items()],
-                "only_model": only_model,
-                "partly": partly,
-            },
+            {"enable": enable, "columns": stated, "only_model": only_model, "partly": partly},
             content=answers if isinstance(answers, bytes) else Path(answers),
             media_type="application/x-ndjson",
         )

@@ -247,8 +247,12 @@ class UploadReader:
             names = []
         sample = [] if is_own_table(names) else self._sample(file)
         names = [name for name in dict.fromkeys(itertools.chain(names, *sample)) if name.strip()]
-        if len(names) < 2 or is_own_table(names):
+        if not names or is_own_table(names):
             return answer_rows(file, most=self.most)
+        if len(names) == 1:
+            raise UnreadableFile(
+                f"{self.shown_name}: has one column; an answer has a prompt, a model and a response"
+            )
         self.format, self.columns = "table", table_columns(names, sample, self.choice)
         return iter(()) if self.columns.problem else self._table_rows(file, self.columns.table())
 

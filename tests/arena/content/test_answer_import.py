@@ -33,7 +33,8 @@ from tiltyard.arena.content.stored_conversations import detect_media_type, read_
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.operators.arena_changes import set_enabled, withdraw
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.errors import Conflict, InputError, NotFound, UnclearColumns
+from tiltyard.files.answer_formats.answer_columns import ColumnChoice
 from tiltyard.files.upload_reader import answer_rows
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -320,6 +321,24 @@ async def test_names_of_arenas(database, tmp_path):
         with pytest.raises(NotFound):
             await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "other", path)
     assert asdict(made)["settings"]["visibility"] == "closed"
+
+
+async def test_unclear_columns_enter_only_as_they_are_said_to_be(database, tmp_path):
+    async with an_arena(database, tmp_path) as (pool, blobs, _):
+        path = tmp_path / "odd.csv"
+        path.write_text("question,llm,answer\n" + "".join(f"Why {k // 3}?,m{k % 3},{k}\n" for k in range(9)))
+        before = everything(database)
+        with pytest.raises(UnclearColumns) as caught:
+            await import_answers(pool, blobs, "arena", path)
+        assert caught.value.columns == {"question": "prompt", "llm": "model", "answer": "response"}
+        path.write_text(path.read_text() + "Why 0?,m0,again\n")
+        choice = ColumnChoice.parsed(["prompt=question", "model=llm", "response=answer"])
+        with pytest.raises(InputError, match="same prompt: 1"):
+            await import_answers(pool, blobs, "arena", path, reading=AnswerReading(choice=choice))
+        assert everything(database) == before
+        reading = AnswerReading(choice=choice, partly=True)
+        brought = await import_answers(pool, blobs, "arena", path, reading=reading)
+    assert (brought.models, brought.prompts, brought.responses) == (3, 3, 9)
 
 
 async def test_an_empty_file_brings_nothing(database, tmp_path):

@@ -194,21 +194,16 @@ class _Proposal:
 
     def _take_named(self) -> None:
         named = {name: use for name in self.names if (use := _use_of(name))}
-        for name, use in named.items():
-            # Without a model, a column called "system" may well be it.
-            fits = (
-                self._may_be_names(name) if use == "model" else use != "system" or "model" in named.values()
-            )
-            if fits and use != "prompt_id" and not self._column_of(use):
-                self.uses[name] = (use, "name")
-        prompt = self._column_of("prompt")
-        for name, use in named.items():
-            if (
-                use == "prompt_id"
-                and prompt
-                and not self._column_of(use)
-                and self._names_prompts(name, prompt)
-            ):
+        # Ids come last: they are known by the prompts that they name.
+        for name, use in sorted(named.items(), key=lambda item: item[1] == "prompt_id"):
+            prompt = self._column_of("prompt")
+            fits = {
+                "model": self._may_be_names(name),
+                # Without a model, a column called "system" may well be it.
+                "system": "model" in named.values(),
+                "prompt_id": prompt is not None and self._names_prompts(name, prompt),
+            }
+            if fits.get(use, True) and not self._column_of(use):
                 self.uses[name] = (use, "name")
 
     def _take_by_values(self) -> None:

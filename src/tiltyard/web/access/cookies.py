@@ -206,12 +206,6 @@ class SkillCookies:
         return f"tiltyard_judges_{self._shard}_{arena}"
 
 
-def preset_skills(accepted: str | None, languages: Sequence[str]) -> DeclaredSkills:
-    """What a voter who has declared nothing is taken to judge: the languages of the browser, if the arena has them."""
-    found = preset_languages(accepted, languages)
-    return DeclaredSkills(() if len(found) == len(languages) else found)
-
-
 def preset_languages(accepted: str | None, languages: Sequence[str]) -> tuple[str, ...]:
     """Those of an arena's languages that a browser prefers, by its ``Accept-Language``; all of them if none matches."""
     parts = (accepted or "").split(",")[:_ACCEPTED_LANGUAGE_LIMIT]

@@ -26,14 +26,14 @@ from tiltyard.arena.live.live_store import read_battle
 from tiltyard.arena.log.event_details import SkipDetail, VoteDetail
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, matchup_not_found_error
 from tiltyard.arena.voting import voter_requests
-from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
+from tiltyard.arena.voting.voter_requests import DeclaredSkills, OfferedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NoMatchup, NotFound
 from tiltyard.settings.minute_limits import LimitedKind
 from tiltyard.web.access.access import access_of, context_of, registry_of
-from tiltyard.web.access.cookies import preset_skills
+from tiltyard.web.access.cookies import preset_languages
 from tiltyard.web.access.route_access import boards_of, personal_boards_of
 from tiltyard.web.edge.fast_routes import FastRoute, json_response
 from tiltyard.web.edge.problem_details import Documented, document_problems
@@ -96,13 +96,15 @@ _SHOWN = {
 
 async def with_skills(request: Request, queue: VotingQueue, voter: Voter) -> Voter:
     """The voter with what they can judge: as declared, or else the languages of the browser. Judges declare nothing."""
-    declared, accepted = access_of(request).skills.read(request, queue.arena), None
-    if declared is None and "authorization" not in request.headers:
-        accepted = request.headers.get("accept-language")
-    if accepted is not None:
+    declared, accepted = (
+        access_of(request).skills.read(request, queue.arena),
+        request.headers.get("accept-language"),
+    )
+    if declared is None and accepted and "authorization" not in request.headers:
         arena = await boards_of(request).arena(queue.name)
         _, languages = await read_prompt_filters(registry_of(request).pool, arena)
-        declared = preset_skills(accepted, languages)
+        found = preset_languages(accepted, languages)
+        declared = DeclaredSkills(() if len(found) == len(languages) else found)
     return voter if declared is None or voter.source != HUMAN else replace(voter, declared=declared)
 
 

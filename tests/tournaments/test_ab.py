@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 import zlib
 from contextlib import closing
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -983,6 +985,19 @@ class TestFunctionsThatAnswer:
         self._ab(tmp_path, poor, fine, prompts=prompts, version="2")
         assert len(asked) == 160
         assert Arranged(tmp_path).call("verify", found.details["run"]).code == 0
+
+    def test_the_page_says_how_verdicts_become_a_file_of_scores(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        for name, word in (("a.jsonl", " poor"), ("b.jsonl", " fine")):
+            wordy(tmp_path, name, 40, lambda _, word=word: word)
+        options = {"judge": self._fine, "judge_version": "1"}
+        report = tiltyard.ab(tmp_path / "b.jsonl", tmp_path / "a.jsonl", **options)
+        page = (Path(__file__).parents[2] / "docs/how-to/is-b-better-than-a.md").read_text(encoding="utf-8")
+        (block,) = (one for one in re.findall(r"```py\n(.*?)```", page, re.DOTALL) if "verdicts.jsonl" in one)
+        exec(compile(block, "page", "exec"), {"report": report, "tiltyard": tiltyard})
+        rows = [json.loads(line) for line in (tmp_path / "verdicts.jsonl").read_text().splitlines()]
+        assert len({row["id"] for row in rows}) == len(rows) == report.compared
+        assert {row["value"] for row in rows} == {0.0}
 
     def test_a_function_answers_the_prompts_of_the_other_side(self, tmp_path):
         wordy(tmp_path, "a.jsonl", 40, lambda _: " poor")

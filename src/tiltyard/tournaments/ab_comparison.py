@@ -395,7 +395,7 @@ def _read(side: Side, notes: list[str]) -> list[Answer]:
     else:
         found = read_values(side, _shown(side))
     if not found:
-        raise BadOption(f"{_shown(side)}: has no answers")
+        raise BadOption("; ".join((f"{_shown(side)}: has no answers", *notes)))
     return found
 
 

@@ -37,15 +37,7 @@ UPLOAD_NAME = "the file"
 
 #: Parquet rows decoded at a time: a few bytes of a file can expand to a gigabyte.
 _BATCH_ROWS = 32
-#: Fields that the first word of a message (or the second, after "the") may name.
-_FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "category", "language"}) | {
-    "gold",
-    "expected_behavior",
-    "source",
-    "family",
-    "maker",
-    "truncated",
-}
+#: Bytes of records that the columns of a table are proposed from.
 _SAMPLED_BYTES = 16 << 20
 _ZIP = b"PK\x03\x04"
 #: Formats that libraries in native code read: archives, workbooks and logs in them, Parquet.
@@ -185,7 +177,7 @@ def _plain(where: str) -> str:
 def problem_field(problem: str) -> str | None:
     """The field that a message is about: messages about a row begin with it."""
     word = problem.removeprefix("the ").partition(" ")[0]
-    if word in _FIELDS:
+    if word in ANSWER_FIELDS:
         return word
     return "response" if problem.startswith("these bytes") else None
 

@@ -209,11 +209,11 @@ def test_an_arena_that_is_not_there_and_one_that_is_closed_look_alike(database):
                 assert {problem_of(each) for each in told} == {"not-found"}
                 shut, none = (each.json()["detail"] for each in told)
                 assert shut.replace("shut", "none") == none
-        inside = site.client(reader)
+        assert site.client(reader).post("/api/v1/arenas/shut/matchups").status_code == 403
+        inside = site.client(judge)
         matchup = inside.post("/api/v1/arenas/shut/matchups").json()["matchup"]
         assert inside.get(f"/m/{matchup}/a").status_code == 200
         assert vote(inside, matchup).status_code == 200
-        assert site.client(judge).post("/api/v1/arenas/shut/matchups").status_code == 201
 
 
 def test_an_arena_without_models_has_nothing_to_vote_on(database):

@@ -182,7 +182,9 @@ def _unclear(name: str, columns: TableColumns) -> UnclearColumns:
     uses = columns.uses
     listed = f" its columns are {quoted_list(list(uses))};" if uses else ""
     words = [f"{use}={header}" for header, use in uses.items() if use != "ignore"]
-    option = option_name("columns", words or ["model=…"]) if uses else option_name("only_model")
+    option = option_name("columns", words or ["model=…"]) if uses else option_name("only_model", "NAME")
+    if uses and not {"model", "responses"} & set(uses.values()):
+        option += f" {option_name('only_model', 'NAME')}"
     problem = columns.problem or "it is not clear what they hold"
     return UnclearColumns(f"{name}:{listed} {problem}; say so, for example by {option}", uses)
 

@@ -142,8 +142,10 @@ def _problem(found: TableColumns) -> str | None:
     named = len(found.headers("model")) + (found.only_model is not None)
     if wide and (found.headers("response") or named):
         return "each column of responses is a model; choose no other model or response beside them"
-    if not wide and named != 1:
-        return "exactly one thing says the model: choose its column, or name the only model of the file"
+    if not wide and not named:
+        return "no column is the model; choose one, or name the only model of the file"
+    if named > 1:
+        return "a column and a name both say the model; leave one out"
     return None
 
 

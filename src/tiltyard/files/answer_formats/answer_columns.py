@@ -142,10 +142,9 @@ def _problem(found: TableColumns) -> str | None:
     named = len(found.headers("model")) + (found.only_model is not None)
     if wide and (found.headers("response") or named):
         return "each column of responses is a model; choose no other model or response beside them"
-    if not wide and not named:
-        return "no column is the model; choose one, or name the only model of the file"
-    if named > 1:
-        return "a column and a name both say the model; leave one out"
+    if not wide and named != 1:
+        both = "a column and a name both say the model; leave one out"
+        return both if named else "no column is the model; choose one, or name the only model of the file"
     return None
 
 

@@ -34,7 +34,14 @@ from tiltyard.arena.boards.snapshots import (
     read_rule_history,
     read_scores,
 )
-from tiltyard.arena.content.arenas import Arena, find_arena, find_model, list_prompt_names, read_prompt_keys
+from tiltyard.arena.content.arenas import (
+    Arena,
+    find_arena,
+    find_model,
+    list_prompt_names,
+    read_prompt_filters,
+    read_prompt_keys,
+)
 from tiltyard.arena.content.response_details import read_styles
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.log.rosters import read_answered, read_roster
@@ -69,6 +76,8 @@ OnSnapshot = Callable[[int, int, int, Strengths], None]
 _STATEMENT_SECONDS = 20.0
 #: Seconds for which an arena's settings are cached.
 _SETTINGS_CACHE_SECONDS = 2.0
+#: So long a new language of prompts may be unknown.
+_LANGUAGES_CACHE_SECONDS = 30.0
 _CACHED_ARENA_LIMIT = 10_000
 #: Arenas whose new boards are fetched when they appear; those of others when they are asked for.
 _FOLLOWED_ARENA_LIMIT = 1_000
@@ -102,6 +111,9 @@ class BoardCache:
         self._arenas: BoundedCache[str, Arena] = BoundedCache(
             _CACHED_ARENA_LIMIT, seconds=_SETTINGS_CACHE_SECONDS
         )
+        self._languages: BoundedCache[int, list[str]] = BoundedCache(
+            _CACHED_ARENA_LIMIT, seconds=_LANGUAGES_CACHE_SECONDS
+        )
         self._documents: SnapshotCache[HashedDocument] = SnapshotCache(
             _CACHED_DOCUMENT_LIMIT, at_once=2, what="a board to be counted"
         )
@@ -125,6 +137,15 @@ class BoardCache:
             return known
         async with self._pool.connection() as connection:
             return self._arenas.put(name, await find_arena(connection, name))
+
+    async def languages(self, name: str) -> list[str]:
+        """The languages of an arena's prompts; new ones are among them a little later."""
+        arena = await self.arena(name)
+        known = self._languages.get(arena.arena)
+        if known is None:
+            _, found = await read_prompt_filters(self._pool, arena)
+            known = self._languages.put(arena.arena, found)
+        return known
 
     def newest(self, arena: int) -> list[Snapshot]:
         """The newest cached snapshot of each source of an arena."""

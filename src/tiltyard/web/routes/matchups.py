@@ -13,7 +13,6 @@ from fastapi.responses import Response
 
 from tiltyard.arena.boards import board_cache as rank_lookup
 from tiltyard.arena.boards.board_cache import newest_ranks
-from tiltyard.arena.content.arenas import read_prompt_filters
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import (
@@ -96,16 +95,17 @@ _SHOWN = {
 
 async def with_skills(request: Request, queue: VotingQueue, voter: Voter) -> Voter:
     """The voter with what they can judge: as declared, or else the languages of the browser. Judges declare nothing."""
+    if voter.source != HUMAN:
+        return voter
     declared, accepted = (
         access_of(request).skills.read(request, queue.arena),
         request.headers.get("accept-language"),
     )
-    if declared is None and accepted and "authorization" not in request.headers:
-        arena = await boards_of(request).arena(queue.name)
-        _, languages = await read_prompt_filters(registry_of(request).pool, arena)
+    if declared is None and accepted:
+        languages = await boards_of(request).languages(queue.name)
         found = preset_languages(accepted, languages)
         declared = DeclaredSkills(() if len(found) == len(languages) else found)
-    return voter if declared is None or voter.source != HUMAN else replace(voter, declared=declared)
+    return voter if declared is None else replace(voter, declared=declared)
 
 
 @router.post(

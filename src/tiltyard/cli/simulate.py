@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tiltyard.cli.options import READING, given_options, read_options
+from tiltyard.cli.options import READING, given_options, read_options, with_reading_options
 from tiltyard.cli.progress import show_read_progress, simulation_progress
 from tiltyard.cli.rate import print_notes
 from tiltyard.errors import BadOption
@@ -59,6 +59,7 @@ def _count(help: str) -> Any:
     return typer.Option(min=0, max=10_000_000, help=help)
 
 
+@with_reading_options
 def simulate(
     context: typer.Context,
     models: Annotated[int, typer.Option(min=2, max=1000, help="Number of models.")] = 20,

@@ -31,7 +31,7 @@ _CUT_OFF = """() => {
 _CUT_TEXT = """() => [...document.querySelectorAll('body *')].filter(one => {
   const style = getComputedStyle(one), hides = (way) => way === 'hidden' || way === 'clip';
   return one.checkVisibility() && one.clientWidth > 1 && one.textContent.trim()
-    && !one.closest('.visually-hidden, .stage-ahead, svg, .text')
+    && !one.closest('.visually-hidden, .stage-ahead, svg, .text, .excerpt')
     && (hides(style.overflowX) && one.scrollWidth > one.clientWidth + 1
       || hides(style.overflowY) && one.scrollHeight > one.clientHeight + 1);
 }).map(one => one.outerHTML.slice(0, 200))"""

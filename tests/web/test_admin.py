@@ -76,8 +76,8 @@ def test_an_arena_is_made_filled_and_opened_by_http(admin, running):
         "suspects": [],
     }
     mentions = [
-        "the body, line 2: says 'org/m-1', the name of another model: voters will read it",
-        "the body, line 4: calls itself a model of 'Claude', which is not its family or maker: voters will read it",
+        "line 2: says 'org/m-1', the name of another model: voters will read it",
+        "line 4: calls itself a model of 'Claude', which is not its family or maker: voters will read it",
     ]
     assert brought.json() == counted | {"mentions": mentions}
     assert running.client().post(f"{ARENAS}/fresh/matchups", json={}).status_code == 409

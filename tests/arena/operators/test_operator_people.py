@@ -174,7 +174,9 @@ async def test_whoever_is_removed_is_out_at_once_with_its_tokens_and_links(datab
         ):
             with pytest.raises(NotFound, match="tiltyard arena operator list"):
                 await change
-    *_, (actor, action, _, detail) = changes(database)
+    # Whoever is out tried to sign in, and that is recorded too.
+    *_, (actor, action, _, detail), failed = changes(database)
+    assert failed[1] == "sign in failed"
     assert (actor, action) == ("operator:Ada", "remove operator")
     assert detail == {
         "operator": "Grace",

@@ -24,7 +24,7 @@ from tiltyard.arena.content.stored_conversations import (
 from tiltyard.errors import InputError, UnclearColumns
 from tiltyard.files.answer import SCORES_ONLY, Answer
 from tiltyard.files.answer_formats.answer_columns import ColumnChoice, TableColumns
-from tiltyard.files.input_file import open_input
+from tiltyard.files.input_file import InputFile, open_input
 from tiltyard.files.style_text import measure_style
 from tiltyard.files.upload_reader import NATIVE_FORMATS, UPLOAD_NAME, BadRow, UploadReader, bad_row
 from tiltyard.foundation.option_names import option_name
@@ -153,7 +153,7 @@ def validate_name(what: str, name: str) -> str:
 
 def _answers(path: Path, reading: AnswerReading) -> Iterator[tuple[str, Answer]]:
     """The answers with their places. Of logs, the first response to each prompt."""
-    start = open_input(path).first_bytes()
+    start = (InputFile(UPLOAD_NAME, path, None) if reading.body else open_input(path)).first_bytes()
     if not start:
         return
     if reading.body and start.startswith(NATIVE_FORMATS):

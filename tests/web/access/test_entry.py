@@ -1,6 +1,7 @@
 """Coming in to a private arena over HTTP: by a link, with a passcode, and out again."""
 
 import asyncio
+import base64
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -253,6 +254,17 @@ def test_a_grant_has_one_spelling_and_ends(site):
     assert read_entry_token(make_entry_token(grant), grant.issued + life - 1) == grant
     assert read_entry_token(make_entry_token(grant), grant.issued + life) is None
     assert read_entry_token("x", 0) is None
+
+
+@pytest.mark.parametrize("size", [15, 17, 18, 32])
+def test_a_signature_of_another_length_is_another_spelling(size):
+    """More of the same signature is valid for who compares as many bytes as there are."""
+    keys = SecretKeys(["a secret that is long enough for keys"])
+    cookies = Cookies(keys, secure=False)
+    sealed = cookies.seal(COOKIE, "token")
+    longer = base64.urlsafe_b64encode(keys.sign(f"cookie {COOKIE}", b"token")[:size]).decode().rstrip("=")
+    assert cookies.unseal(COOKIE, sealed) == "token"
+    assert cookies.unseal(COOKIE, f"token.{longer}") is None
 
 
 def test_a_voters_cookie_is_no_entry(site):

@@ -137,7 +137,7 @@ def dumped(site, folder):
     """A backup by the product as text, with numbers that lie packed in compressed states spelled out."""
     made = back_up(site.database, folder, FolderStorage(folder / "responses"))
     with tarfile.open(made.path) as tar:
-        tar.extract("database.dump", folder, filter="data")
+        (folder / "database.dump").write_bytes(tar.extractfile("database.dump").read())
     with connect(site.database) as connection:
         programs = find_pg_dump_folder(connection.info.server_version)
     command = [str(programs / "pg_restore"), "-f", "-", str(folder / "database.dump")]

@@ -39,7 +39,7 @@ _REFUSED = re.compile(
     r"unsupported|unrecogni[sz]ed|unknown|unexpected|not (?:supported|permitted|allowed)", re.IGNORECASE
 )
 #: A separate number: not part of a model name, a version or a URL.
-_NUMBER = re.compile(r"(?<![\w.:/-])\d{1,3}(?:,\d{3})++(?![\w-])|(?<![\w.:/-])\d{1,9}(?![\w-]|[.,]\d)")
+_NUMBER = re.compile(r"(?<![\w.:/-])\d{1,3}(?>(?:,\d{3})+)(?![\w-])|(?<![\w.:/-])\d{1,9}(?![\w-]|[.,]\d)")
 #: Each field name as a whole word.
 _NAMED = {field: re.compile(rf"\b{field}\b") for field in LIMIT_FIELDS}
 #: A verdict needs at least this many tokens: with less space, a request is not sent.

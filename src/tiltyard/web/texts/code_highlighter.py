@@ -67,9 +67,9 @@ _String = tuple[str, str]
 _DOUBLE: _String = (r'"(?!"")(?:[^"\\\n]++|\\.)*+', '"')
 _SINGLE: _String = (r"'(?!'')(?:[^'\\\n]++|\\.)*+", "'")
 _BACKTICK: _String = (r"`(?:[^`\\]++|\\.)*+", "`")
-# Not possessive: Python before 3.11.5 then fails at quotes inside (python/cpython#100061).
-_TRIPLE: _String = (r'"""(?:[^"\\]++|\\.|"(?!""))*', '"""')
-_TRIPLE_SINGLE: _String = (r"'''(?:[^'\\]++|\\.|'(?!''))*", "'''")
+# Atomic, not possessive, which fails at quotes inside before Python 3.11.5 (python/cpython#100061).
+_TRIPLE: _String = (r'"""(?>(?:[^"\\]++|\\.|"(?!""))*)', '"""')
+_TRIPLE_SINGLE: _String = (r"'''(?>(?:[^'\\]++|\\.|'(?!''))*)", "'''")
 #: One character; a lifetime or a type variable is none.
 _CHARACTER: _String = (r"'(?:[^'\\\n]|\\[^\n]{1,8}?)(?=')", "'")
 #: A value in a tag.

@@ -8,13 +8,13 @@ until another process writes to it, and a device may never end.
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import io
 import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -25,6 +25,16 @@ from typing import IO, BinaryIO
 from tiltyard.errors import BadOption
 
 _PRIVATE = partial(os.open, mode=0o600)
+#: Never waiting, never the terminal, and every byte as it is; each as far as the operating system knows it.
+_READ_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+#: What processes lock of a file on Windows: a byte that no file has.
+_BEHIND_ANY_FILE_BYTES = 1 << 30
 #: What is read of a file as a whole.
 _WHOLE_FILE_BYTES = 1 << 30
 #: Files above that size may not be almost empty: of one byte in so many, at least, there must be data on the disk.
@@ -151,7 +161,9 @@ def _flush(file: BinaryIO) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make a new name durable."""
+    """Make a new name durable, where folders can be opened."""
+    if sys.platform == "win32":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -163,14 +175,38 @@ def lock_file(file: IO[bytes], *, shared: bool = False, wait: bool = True) -> bo
     """Lock a file until it is closed; return whether the lock was obtained.
 
     Many can hold a shared lock, and nobody else an exclusive one. A second call on the same file changes
-    the kind of its lock. Without ``wait`` the answer is immediate.
+    the kind of its lock. Without ``wait`` the answer is immediate. Windows knows exclusive locks only.
     """
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    try:
-        fcntl.flock(file.fileno(), kind if wait else kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    return _lock(file, shared, wait)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: IO[bytes], _shared: bool, wait: bool) -> bool:
+        while True:
+            file.seek(_BEHIND_ANY_FILE_BYTES)
+            try:
+                # Waits for ten seconds at most.
+                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EDEADLK):
+                    raise
+                if not wait:
+                    return False
+            else:
+                return True
+
+else:
+    import fcntl
+
+    def _lock(file: IO[bytes], shared: bool, wait: bool) -> bool:
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(file.fileno(), kind if wait else kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 class SpecialFile(OSError):
@@ -185,7 +221,7 @@ def open_regular(path: Path) -> io.BufferedReader:
     """Open a regular file, or a link to one, for reading; never blocks. One that consists of holes is rejected."""
     _check_regular(path, path.stat().st_mode, "not a regular file")
     # The file may have been replaced since. O_NONBLOCK has no effect on a regular file.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    descriptor = os.open(path, _READ_FLAGS)
     file = os.fdopen(descriptor, "rb")
     try:
         status = os.fstat(descriptor)

@@ -14,8 +14,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+import yaml
 from jsonschema import Draft202012Validator
 
+import tiltyard
 from support.command import run
 from tiltyard.arena.accounts import SCOPES
 from tiltyard.core.judging.canaries import CheckCounts
@@ -363,8 +365,24 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 900
 
 
+def test_the_readme_reads_on_a_package_index_too():
+    targets = re.findall(r"\]\(([^)\s]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    places = re.compile(
+        r"https://(?:github.com/tiltyard/tiltyard/blob|raw.githubusercontent.com/tiltyard/tiltyard)/main/([^#]+)"
+    )
+    found = [places.match(target) for target in targets]
+    assert len(found) > 40
+    assert [target for target, place in zip(targets, found, strict=True) if not place] == []
+    assert [place[1] for place in found if place and not (ROOT / place[1]).exists()] == []
+
+
+def test_the_version_to_cite_is_this_one():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["version"] == tiltyard.__version__
+
+
 def test_the_recorded_terminal_is_a_picture_without_scripts():
-    assert "(docs/images/ab.svg)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "/main/docs/images/ab.svg)" in (ROOT / "README.md").read_text(encoding="utf-8")
     picture = ET.parse(ROOT / "docs/images/ab.svg").getroot()
     assert {element.tag.rpartition("}")[2] for element in picture.iter()} <= {
         *("svg", "title", "desc", "style", "rect", "circle", "text")

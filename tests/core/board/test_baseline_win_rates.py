@@ -283,8 +283,17 @@ def test_missing_lengths_are_counted():
     assert (none.length_controlled, none.notes) == (None, ())
 
 
+@pytest.mark.parametrize(("longer", "noted"), [(5, True), (6, False), (54, False), (55, True)])
+def test_lengths_that_hardly_overlap_are_said(longer, noted):
+    rng = np.random.default_rng(2)
+    lengths, score = np.full((60, 2), 300.0), rng.choice([0.0, 1.0], 60)
+    lengths[:, 1] += np.where(np.arange(60) < longer, 1, -1) * rng.integers(10, 90, 60)
+    row = row_of(codes(score, lengths=lengths))
+    assert ["guesses" in note for note in row.notes] == [True] * noted
+
+
 def test_the_difficulty_that_is_left_out():
-    """alpaca_eval fits the difficulty of each instruction on many models; without it the rate hardly moves."""
+    """alpaca_eval fits the difficulty of each instruction on many models; it hardly moves rates by itself."""
     rng = np.random.default_rng(8)
     models, prompts = 12, 300
     strength, gamma = np.linspace(-2, 1.5, models), rng.normal(1, 0.3, models)

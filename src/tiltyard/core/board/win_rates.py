@@ -57,6 +57,12 @@ LENGTHS = ("length_a", "length_b")
 #: Scores are stated from the model's side.
 _STATED = Scoring(soft=True)
 _PAIR = ("baseline", "model")
+#: Below this share of battles, answers of one order of lengths are too rare to say much about equal length.
+_RARE_SHARE = 0.1
+_EXTRAPOLATED = (
+    "nearly all answers are shorter, or nearly all longer, than the baseline's, so the length-controlled rate "
+    "guesses what the battles hardly show"
+)
 _WITHHELD = "too few prompts or voters, or one of them outweighs the others: no interval"
 
 
@@ -353,6 +359,8 @@ def _length_controlled(played: _Played, clustering: Clustering, level: float | N
     notes = (f"length known in {len(known)} of {len(played)} battles",) if missing else ()
     if not known.longer.any():
         return _mean_rate(known, clustering, level)._replace(notes=notes)
+    if min((known.longer < 0).mean(), (known.longer > 0).mean()) < _RARE_SHARE:
+        notes = (*notes, _EXTRAPOLATED)
     spread = float(known.longer.std(ddof=1)) if len(known) > 1 else 0.0
     covariate = np.tanh(known.longer / spread) if spread > 0.0 else None
     reason = _why_not(covariate, known.score)

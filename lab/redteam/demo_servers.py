@@ -85,7 +85,8 @@ def serve(url: str, home: Path, *, public: bool) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     variables = {"TILTYARD_HOME": str(home), "DATABASE_URL": url, "OPENBLAS_NUM_THREADS": "1"}
-    variables |= {"TILTYARD_BASE_URL": _PUBLIC_URL} if public else {}
+    if public:
+        variables |= {"TILTYARD_BASE_URL": _PUBLIC_URL, "TILTYARD_TRUSTED_PROXIES": "none"}
     log_path = home / "serve.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments

@@ -30,8 +30,7 @@ from tiltyard.web.access.access import Access, Context, app_context
 from tiltyard.web.access.cookies import Cookies
 from tiltyard.web.access.identities import Identities
 from tiltyard.web.access.rate_limits import VoterLimits
-from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
-from tiltyard.web.edge.metrics import metrics_of
+from tiltyard.web.edge.http_limits import LimitedProtocol
 from tiltyard.web.pages.layout import PageTemplates
 from tiltyard.web.server.app import make_app
 
@@ -124,7 +123,7 @@ def served(
             _share_routes(app)
             config = uvicorn.Config(
                 dawdling(app),
-                http=limited_protocol(HttpLimits(serving_settings, metrics_of(app_context(app)).refused)),
+                http=LimitedProtocol,
                 ws="none",
                 host="127.0.0.1",
                 port=0,

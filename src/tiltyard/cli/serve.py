@@ -140,11 +140,6 @@ def _greet(settings: ServingSettings, prepared: StartupResult) -> None:
         )
     if prepared.link is not None:
         typer.echo(f"Create the operator account within the hour: {address}/claim/{prepared.link}")
-    if settings.hides_addresses:
-        typer.echo(
-            "Warning: no proxy is trusted, so that all voters seem to come from one address and share its limits; name "
-            "the proxy with --trusted-proxies."
-        )
     typer.echo("Press Ctrl-C to stop.")
     sys.stdout.flush()
 

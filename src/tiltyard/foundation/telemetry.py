@@ -75,12 +75,6 @@ REQUESTS = Instrument(
 REQUEST_SECONDS = Instrument(
     "tiltyard_request_seconds", "histogram", "How long requests took.", ("route",), _REQUEST_BUCKET_SECONDS
 )
-REFUSED_CONNECTIONS = Instrument(
-    "tiltyard_refused_connections",
-    "counter",
-    "Connections that were closed for what they sent, for how slowly, or for their number.",
-    ("reason",),
-)
 REFUSED_IDENTITY_HEADERS = Instrument(
     "tiltyard_refused_identity_headers",
     "counter",
@@ -93,12 +87,6 @@ LIMITED = Instrument(
     "counter",
     "Requests that were refused because a session, a network or an arena did too much in a minute.",
     ("kind", "scope"),
-)
-STRANGERS = Instrument(
-    "tiltyard_strangers",
-    "counter",
-    "Requests without a known sender that waited in line because a process was flooded, or found the line full.",
-    ("result",),
 )
 LIMIT_LEASES = Instrument(
     "tiltyard_limit_leases",

@@ -57,7 +57,7 @@ class ServingSettings:
     trusted_proxies: tuple[str, ...] = defined(
         (),
         "proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted",
-        expected="addresses or networks with commas between them, such as 10.0.0.7, 10.1.0.0/16",
+        expected="addresses or networks with commas between them, such as 10.0.0.7, 10.1.0.0/16; none: there is no proxy",
     )
     workers: int = defined(1, "web processes that share the port", bounds=(1, 64))
     shard: int = defined(
@@ -115,31 +115,11 @@ class ServingSettings:
         unit="connections",
         bounds=(4, 1000),
     )
-    connections_per_address: int = defined(
-        1000,
-        "concurrent connections from one address (for IPv6: one /64 network) to each web process; more get 429. Those of "
-        "trusted proxies are not counted. 0: no limit",
-        unit="connections",
-        bounds=(0, math.inf),
-    )
     live_turns: int = defined(
         100,
         "turns of live battles that run in one web process at once, two calls to models each; further voters wait in line",
         unit="turns",
         bounds=(1, 10_000),
-    )
-    header_seconds: int = defined(
-        15,
-        "time for the first line and the headers of a request, from its first byte; later ones get 408. Between requests "
-        "a connection may be idle for 30 seconds",
-        unit="seconds",
-        bounds=(1, 3600),
-    )
-    body_seconds: int = defined(
-        30,
-        "how long the body of a request may pause; a body slower than 4 KiB a second on average is refused too (408)",
-        unit="seconds",
-        bounds=(1, 3600),
     )
     second_factor: tuple[Literal["owner", "operator"], ...] = defined(
         (),
@@ -150,7 +130,7 @@ class ServingSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for proxy in self.trusted_proxies:
+        for proxy in self.trusted_proxies if self.has_proxy else ():
             _check_network(proxy)
         read_minute_limits("session_limits", self.session_limits, tuple(SESSION_LIMITS))
         read_minute_limits("network_limits", self.network_limits, tuple(NETWORK_LIMITS))
@@ -175,7 +155,7 @@ class ServingSettings:
                     "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1",
                     option="base_url",
                 )
-            if not (self.secure or self.trusted_proxies or self.plain_http):
+            if not (self.secure or self.has_proxy or self.plain_http):
                 raise BadOption(
                     f"host is {self.host}, which other machines can reach, and base_url is {self.base_url}: cookies and "
                     "passwords would cross the network unencrypted. Put a proxy with TLS before the server (--base-url "
@@ -219,9 +199,20 @@ class ServingSettings:
         return self.tls_certificate is not None
 
     @property
-    def hides_addresses(self) -> bool:
-        """Whether there must be a proxy that is not named, so that all voters seem to have its address."""
-        return self.secure and not self.has_tls and not self.trusted_proxies and self.role != "rater"
+    def has_proxy(self) -> bool:
+        """Whether requests come by proxies that are named."""
+        return self.trusted_proxies not in {(), ("none",)}
+
+    def check_proxy(self) -> None:
+        """Refuse to serve strangers without a word about the proxy that bounds what they cost, or that encrypts."""
+        expected = self.has_public_address or (self.secure and not self.has_tls)
+        if expected and not self.trusted_proxies and self.role != "rater":
+            raise BadOption(
+                f"voters use {self.base_url}, and no proxy is named, which bounds connections, headers and slow requests; "
+                "put one before the server (deploy/ has a configuration for Caddy) and name it with --trusted-proxies; or "
+                "say --trusted-proxies none",
+                option="trusted_proxies",
+            )
 
     @property
     def origin(self) -> str | None:

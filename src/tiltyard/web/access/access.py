@@ -11,7 +11,6 @@ from uuid import UUID
 
 from fastapi import Request
 from starlette.applications import Starlette
-from starlette.requests import HTTPConnection
 
 from tiltyard.arena.accounts import Accounts, RevokedSessions, session_number_from
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
@@ -130,32 +129,16 @@ class Access:
     async def sessions_of(self, request: Request) -> list[int]:
         """The numbers of whoever asks: of this browser, of each arena that let it in, and of who is signed in."""
         person = await self.entry.person(request)
-        found = [*self._sent_sessions(request), *([] if person is None else [person.session])]
+        known = self.sessions.find(request)
+        found = [] if known is None else [known[0].session]
+        found += [*self.entry.sessions(request), *([] if person is None else [person.session])]
         return [one for one in dict.fromkeys(found) if not await self._revoked.has(one)]
-
-    def session_of(self, request: HTTPConnection) -> int | None:
-        """The number of a session in a request's cookies, which may have been revoked."""
-        return next(iter(self._sent_sessions(request)), None)
 
     async def may_have_voted(self, request: Request) -> bool:
         """Whether a request could be that of a voter of some arena; a token that is not valid is refused."""
         if "authorization" in request.headers:
             return await self.actors.find(request) is not None
         return self.actors.operator_token(request) is not None or bool(await self.sessions_of(request))
-
-    def _sent_sessions(self, request: HTTPConnection) -> list[int]:
-        known = self.sessions.find(request)
-        return [*([] if known is None else [known[0].session]), *self.entry.sessions(request)]
-
-    def recognizes(self, request: HTTPConnection) -> bool:
-        """Whether a request without a session comes from somebody who was here before, as far as signatures tell."""
-        stated = request.headers.get("authorization")
-        if stated is not None:
-            return self.actors.has_seen(stated)
-        proved = self.gate.has_valid_proof(request)
-        if proved is not None:
-            return proved
-        return self.actors.operator_token(request) is not None or self.identities.recognizes(request)
 
     async def _judge(self, request: Request, actor: Actor, queue: VotingQueue) -> Voter:
         """The voter of a token with the scope judge. Without access to the arena, it looks as for anybody else."""

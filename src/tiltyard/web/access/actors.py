@@ -15,7 +15,6 @@ from tiltyard.arena.accounts import (
     OperatorGrants,
     OperatorSession,
     greater_role,
-    hash_token,
     includes_role,
 )
 from tiltyard.errors import NotAllowed, NotFound, RoleMissing
@@ -26,9 +25,8 @@ from tiltyard.web.access.rate_limits import SignInThrottle, client_address
 from tiltyard.wire.operators import Token
 from tiltyard.wire.records import OperatorRole, Scope
 
-#: Cache lifetimes in seconds: of a token, and of whether it was valid lately.
+#: The cache lifetime of a token.
 ACTOR_CACHE_SECONDS = 5.0
-_SEEN_TOKEN_SECONDS = 600.0
 _CACHED_ENTRY_LIMIT = 50_000
 #: Scopes that ``admin`` includes.
 _OPERATOR_SCOPES: frozenset[Scope] = frozenset({"read", "import", "admin", "metrics"})
@@ -123,10 +121,6 @@ class Actors:
         self._by_token: BoundedCache[str, Actor] = BoundedCache(
             _CACHED_ENTRY_LIMIT, seconds=ACTOR_CACHE_SECONDS
         )
-        #: Hashes of tokens that were valid lately.
-        self._seen_tokens: BoundedCache[bytes, bool] = BoundedCache(
-            _CACHED_ENTRY_LIMIT, seconds=_SEEN_TOKEN_SECONDS
-        )
 
     def forget(self) -> None:
         """Clear the cache, because something was revoked."""
@@ -157,10 +151,6 @@ class Actors:
             return False
         return any(includes_role(session.grants.greatest, role) for role in self._second_factor)
 
-    def has_seen(self, authorization: str) -> bool:
-        """Whether the token in this header was valid lately."""
-        return self._seen_tokens.get(hash_token(authorization.partition(" ")[2].strip())) is not None
-
     async def _bearer(self, stated: str) -> Actor:
         """The actor of a token. A token of an operator is looked up each time: it ends with the operator's rights."""
         scheme, _, token = stated.partition(" ")
@@ -173,7 +163,6 @@ class Actors:
             found = await self._accounts.find_token(token)
         if found is None:
             raise NotAllowed("the token is unknown, revoked or expired; ask the operator for another")
-        self._seen_tokens.put(hash_token(token), True)
         record = found.token
         actor = Actor(
             f"token:{record.name}",

@@ -64,13 +64,6 @@ class Identities:
         token = self._cookies.token(request, self._cookie)
         return None if token is None else await self._people.signed_in(token)
 
-    def recognizes(self, request: HTTPConnection) -> bool:
-        """Whether the request has the cookie of a sign-in that we signed, or a gateway names who it is."""
-        return (
-            self._gateway.identity(request) is not None
-            or self._cookies.token(request, self._cookie) is not None
-        )
-
     def gateway_identity(self, request: HTTPConnection) -> PersonIdentity | None:
         """What a gateway says of whom this request comes from."""
         return self._gateway.identity(request)

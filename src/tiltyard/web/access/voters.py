@@ -244,13 +244,6 @@ class VoterGate:
         language = primary_language(request.headers.get("accept-language"))
         return VoterOrigin(int.from_bytes(hashed[:_NETWORK_BYTES]), language)
 
-    def has_valid_proof(self, request: HTTPConnection) -> bool | None:
-        """Whether the request brings a proof that we would accept; ``None`` if it brings none."""
-        proof = self._proof_of(request)
-        if proof is None or proof == UNAVAILABLE_PROOF:
-            return None
-        return self._proofs.check(proof, time.time()).result == "passed"
-
     @staticmethod
     def _proof_of(request: HTTPConnection) -> str | None:
         return request.headers.get(PROOF_HEADER) or read_cookie(request, PROOF_COOKIE)

@@ -67,6 +67,8 @@ def configure_logging(stream: TextIO | None = None, *, level: int = logging.INFO
         library.handlers[:] = []
         library.propagate = True
     logging.getLogger("uvicorn.access").disabled = True
+    # Whoever sends what is malformed would fill the log.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     logging.captureWarnings(capture=True)
 
 

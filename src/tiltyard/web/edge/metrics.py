@@ -82,10 +82,6 @@ class ProcessMetrics:
         self(telemetry.REQUESTS, 1.0, (route, method, str(status)))
         self(telemetry.REQUEST_SECONDS, seconds, (route,))
 
-    def refused(self, reason: str) -> None:
-        """Count a connection that was closed because of ``headers``, ``deadline``, ``connections`` or ``malformed``."""
-        self(telemetry.REFUSED_CONNECTIONS, 1.0, (reason,))
-
     def _add(self, instrument: Instrument, values: tuple[str, ...]) -> _Series:
         if self._counts[instrument] >= _SERIES_LIMIT_COUNT:
             # Not kept: what is unbounded must not be held in memory either.

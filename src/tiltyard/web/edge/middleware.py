@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
@@ -21,30 +20,20 @@ from tiltyard.arena.content.upload_review import MAX_UPLOAD_BYTES
 from tiltyard.foundation.telemetry import describe_span, span
 from tiltyard.settings.serving_settings import ServingSettings, is_loopback
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
-from tiltyard.web.access.rate_limits import client_network
 from tiltyard.web.edge.logs import RequestScope, log_event, make_request_id
 from tiltyard.web.edge.metrics import ProcessMetrics
 from tiltyard.web.edge.problem_details import ANSWERED_KEY, problem, problem_for_unexpected
-from tiltyard.web.edge.stranger_queue import StrangerQueue, StrangerTurn
-
-if TYPE_CHECKING:
-    from tiltyard.web.edge.stranger_queue import KnownSenders
 
 #: Maximum bytes of a request body, of an import, and of an upload form.
 MAX_BODY_BYTES = 1024 * 1024
 MAX_IMPORT_BYTES = 1024 * 1024 * 1024
 MAX_UPLOAD_FORM_BYTES = MAX_UPLOAD_BYTES + 64 * 1024
 
-#: Bodies up to this size are read before their request waits in line, so that a slow one holds nobody up.
-_READ_AHEAD_BYTES = 64 * 1024
-
 #: Formats an error response for the client.
 ResponseFormatter = Callable[[Scope, Response], Response]
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATUS_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
-#: Asked by whoever restarts processes that do not answer: in a flood they must not wait.
-_PROBES = frozenset({"/healthz", "/readyz"})
 #: Paths with larger limits: imports and uploads of answers and past votes.
 _IMPORTS = re.compile(r"/api/v1/arenas/[^/]+/(responses|past-votes)")
 _UPLOADS = re.compile(r"/operator/arenas/([^/]+)/(?:uploads|past-votes)")
@@ -61,12 +50,9 @@ class EdgeMiddleware:
         settings: ServingSettings,
         metrics: ProcessMetrics,
         dressed: ResponseFormatter,
-        senders: KnownSenders,
     ) -> None:
         self._app = app
         self._dressed = dressed
-        self._senders = senders
-        self._strangers = StrangerQueue()
         self._settings = settings
         self._metrics = metrics
         self._headers = security_headers(settings)
@@ -85,7 +71,6 @@ class EdgeMiddleware:
     ) -> None:
         started = time.perf_counter()
         status = 0
-        turn: StrangerTurn | None = None
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -98,14 +83,6 @@ class EdgeMiddleware:
 
         try:
             refusal, receiving = self._checked(scope, receive, headers)
-            if refusal is None and scope["path"] not in _PROBES:
-                turn = self._strangers.take()
-                if turn is None and not self._passes(scope):
-                    read = await _read_ahead(receiving, headers)
-                    if read is None:
-                        return
-                    receiving, turn = read, await self._strangers.wait(_network(scope))
-                    refusal = _crowded() if turn is None else None
             await (self._app if refusal is None else refusal)(scope, receiving, sending)
         except Exception as error:  # noqa: BLE001 - every request must get a response
             if ANSWERED_KEY not in scope:
@@ -113,21 +90,11 @@ class EdgeMiddleware:
                 if not status:
                     await answer(scope, receive, sending)
         finally:
-            if turn is not None:
-                turn.end()
             self._note(scope, status, time.perf_counter() - started)
-
-    def _passes(self, scope: Scope) -> bool:
-        """Whether a request passes those who wait, because its sender is known."""
-        known = self._senders.knows(scope)
-        if known:
-            self._strangers.note_voter()
-        return known
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("endpoint"), "__name__", "none")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-        self._senders.answered(scope, status)
         self._metrics.answered(route, method, status, seconds)
         describe_span(f"{method} {route}", http__response__status_code=status)
         if self._settings.log_requests:
@@ -246,41 +213,6 @@ def _counted(receive: Receive, limit: int) -> Receive:
         return message
 
     return receiving
-
-
-async def _read_ahead(receive: Receive, headers: _Headers) -> Receive | None:
-    """Read a small body now; what was read is received again later. ``None`` if the client has left."""
-    length = headers.length
-    if length is None or not length.isdigit() or not 0 < int(length) <= _READ_AHEAD_BYTES:
-        return receive
-    messages: deque[Message] = deque()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        messages.append(message)
-        if not message.get("more_body", False):
-            break
-
-    async def receiving() -> Message:
-        return messages.popleft() if messages else await receive()
-
-    return receiving
-
-
-def _network(scope: Scope) -> str:
-    client = scope.get("client")
-    return "" if client is None else client_network(client[0])
-
-
-def _crowded() -> Response:
-    return problem(
-        503,
-        "Too many requests wait at present; try again in some seconds.",
-        name="crowded",
-        title="Server too busy",
-        headers={"Retry-After": "3"},
-    )
 
 
 _HEADERS: Final[Mapping[bytes, bytes]] = {

@@ -37,7 +37,6 @@ from tiltyard.web.edge.fast_routes import FastRouter
 from tiltyard.web.edge.metrics import ProcessMetrics, metrics_of
 from tiltyard.web.edge.middleware import EdgeMiddleware
 from tiltyard.web.edge.problem_details import PROBLEM_TYPE, OpenApi, add_problem_handlers
-from tiltyard.web.edge.stranger_queue import KnownSenders
 from tiltyard.web.pages import page_routers
 from tiltyard.web.pages.layout import problem_page
 from tiltyard.web.pages.operator.operator_access import OperatorRoute
@@ -53,9 +52,7 @@ class ArenasApp(FastAPI):
 
     _outermost: ASGIApp | None = None
 
-    def wrap_with_middleware(
-        self, settings: ServingSettings, metrics: ProcessMetrics, access: Access
-    ) -> None:
+    def wrap_with_middleware(self, settings: ServingSettings, metrics: ProcessMetrics) -> None:
         """Wrap the application in the edge middleware and the fast router for voters' routes."""
         inner = FastRouter(super().__call__, application=self, routes=matchups.router.routes)
         outer: Any = EdgeMiddleware(
@@ -63,9 +60,8 @@ class ArenasApp(FastAPI):
             settings=settings,
             metrics=metrics,
             dressed=lambda scope, refusal: problem_page(Request({**scope, "app": self}), refusal),
-            senders=KnownSenders(access),
         )
-        if settings.trusted_proxies:
+        if settings.has_proxy:
             outer = ProxyHeadersMiddleware(outer, trusted_hosts=list(settings.trusted_proxies))
         self._outermost = PeerAddressMiddleware(outer)
 
@@ -123,7 +119,7 @@ def make_app(
         app.include_router(router)
     check_route_table(_guarded_routes(routers))
     add_problem_handlers(app, problem_page)
-    app.wrap_with_middleware(registry.settings, metrics_of(context), context.access)
+    app.wrap_with_middleware(registry.settings, metrics_of(context))
     return app
 
 

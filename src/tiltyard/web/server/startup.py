@@ -52,6 +52,7 @@ def run_server(
     are ready. Settings given to them have the port that port 0 became.
     """
     _check_certificate(settings)
+    settings.check_proxy()
     configure_logging()
     # Before the supervisor handles SIGTERM, the signal must still stop the database.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

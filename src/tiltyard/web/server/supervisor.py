@@ -112,9 +112,8 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
     import uvicorn
 
     from tiltyard.arena.registry import open_registry
-    from tiltyard.web.access.access import app_context
-    from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
-    from tiltyard.web.edge.metrics import metrics_of, record_gauges
+    from tiltyard.web.edge.http_limits import LimitedProtocol, close_late_connections
+    from tiltyard.web.edge.metrics import record_gauges
     from tiltyard.web.server.app import make_app
 
     settings = config.settings
@@ -135,6 +134,7 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
 
             async def on_tick(self, counter: int) -> bool:
                 if counter % _TICKS_PER_BEAT == 0:
+                    close_late_connections(self.server_state)
                     record_gauges(registry)
                     beat()
                 return await super().on_tick(counter)
@@ -143,7 +143,7 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
             uvicorn.Config(
                 app,
                 lifespan="on",
-                http=limited_protocol(HttpLimits(settings, metrics_of(app_context(app)).refused)),
+                http=LimitedProtocol,
                 ws="none",
                 log_config=None,
                 access_log=False,

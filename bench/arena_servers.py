@@ -32,10 +32,17 @@ class House:
     port: int = 0
     web: list[int] = field(default_factory=list)
     rater: list[int] = field(default_factory=list)
+    proxy: list[int] = field(default_factory=list)
 
     def groups(self, **more: list[int]) -> dict[str, list[int]]:
         """Process numbers by group, for `arena_usage`."""
-        return {"web": self.web, "PostgreSQL": family(self.postmaster), "rater": self.rater, **more}
+        return {
+            "web": self.web,
+            "PostgreSQL": family(self.postmaster),
+            "rater": self.rater,
+            "proxy": self.proxy,
+            **more,
+        }
 
 
 @contextmanager

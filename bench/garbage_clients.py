@@ -103,6 +103,11 @@ class Wire:
         status = int(head[0].split()[1])
         length = int(headers["content-length"][0]) if "content-length" in headers else 0
         body = await reader.readexactly(length) if length else b""
+        while "transfer-encoding" in headers:
+            size = int(await reader.readuntil(b"\r\n"), 16)
+            body += (await reader.readexactly(size + 2))[:size]
+            if not size:
+                break
         if headers.get("connection") == ["close"]:
             self.close()
         return status, headers, body

@@ -1,7 +1,7 @@
 """Garbage beside honest voters: `python bench/garbage_load.py --home EMPTY_FOLDER --out docs/evidence/data/garbage-load.md`.
 
-A service on a public address, behind a proxy on loopback, with the default limits and the gate: 50 people vote at their own
-pace while programs send 1,000 requests a second of everything that a service on the internet sees (`GARBAGE_KINDS` in
+A service on a public address, behind Caddy with the configuration of `deploy/` on the same cores, with the default limits
+and the gate: 50 people vote at their own pace while programs send 1,000 requests a second of everything that a service on the internet sees (`GARBAGE_KINDS` in
 `garbage_clients.py`), from many networks and sessions, for three minutes. Counted are honest requests that were refused
 and how long they took, the memory of the processes, and the rows that garbage left. Nothing but loopback is reached.
 """
@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -37,6 +38,7 @@ from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.cookies import VOTER_COOKIE, Cookies, make_voter_token
 
 HERE = Path(__file__).parent
+CADDYFILE = HERE.parent / "deploy" / "Caddyfile"
 #: Tables whose rows are counted.
 _TABLES = ("sessions", "limit_buckets", "events", "matchups", "endings", "complaints", "operator_sessions")
 #: The address that the service believes it has: limits and gate are on.
@@ -61,6 +63,8 @@ class GarbageSettings:
     prompts: int = 200
     battles: int = 5_000
     only: tuple[str, ...] = ()
+    #: Whether requests come through Caddy, or straight to the service.
+    proxy: bool = True
     #: Seconds for which people read.
     reading: tuple[float, float] = (3.0, 7.0)
 
@@ -100,10 +104,10 @@ def _attacked(home: Path, settings: GarbageSettings) -> Iterator[tuple[House, Cr
         seed_log(house.url, arena, settings.models, settings.prompts, settings.battles)
         cookies = asyncio.run(_make_operator_and_sessions(house, settings.sessions))
         public = ServingSettings(base_url=_PUBLIC, trusted_proxies=("127.0.0.1",))
-        with serving(house, web=settings.web, settings=public):
+        with serving(house, web=settings.web, settings=public), _proxy(house, settings) as port:
             orders = CrowdOrders(
                 kind="garbage",
-                port=house.port,
+                port=port,
                 arena=arena.name,
                 seconds=settings.seconds,
                 connections=settings.connections,
@@ -117,6 +121,42 @@ def _attacked(home: Path, settings: GarbageSettings) -> Iterator[tuple[House, Cr
             )
             _warm_up(orders, settings)
             yield house, orders
+
+
+@contextmanager
+def _proxy(house: House, settings: GarbageSettings) -> Iterator[int]:
+    """Caddy before the service; the port of whoever stands in front. It believes clients what their networks are."""
+    if not settings.proxy:
+        yield house.port
+        return
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    text = CADDYFILE.read_text().replace("8420", f"{house.port}\n\t\ttrusted_proxies 127.0.0.0/8")
+    file = house.home / "Caddyfile"
+    file.write_text(text.replace("{\n", "{\n\tadmin off\n", 1))
+    variables = {"TILTYARD_BASE_URL": f"http://127.0.0.1:{port}", "HOME": str(house.home), "GOMAXPROCS": "2"}
+    command = ["caddy", "run", "--adapter", "caddyfile", "--config", file]
+    with (house.home / "caddy.log").open("wb") as log:
+        caddy = subprocess.Popen(command, env=os.environ | variables, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 30
+        while not _listens(port):
+            if caddy.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"Caddy did not start: see {house.home / 'caddy.log'}")
+            time.sleep(0.1)
+        house.proxy = [caddy.pid]
+        yield port
+    finally:
+        caddy.terminate()
+        caddy.wait(30)
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 def flood(home: Path, settings: GarbageSettings) -> Flood:
@@ -235,7 +275,7 @@ def page(found: Flood, settings: GarbageSettings) -> str:
         f"{datetime.now(tz=UTC):%Y-%m-%d}: {settings.rate:,.0f} requests a second of garbage asked for, "
         f"{settings.seconds:g} s, from {settings.connections} connections and {settings.slow} slow ones, "
         f"{settings.sessions} sessions, networks: {settings.networks}; {settings.honest} honest voters; "
-        f"{settings.web} web processes, rater, PostgreSQL and all clients on {os.cpu_count()} cores. "
+        f"{'Caddy, ' if settings.proxy else ''}{settings.web} web processes, rater, PostgreSQL and all clients on {os.cpu_count()} cores. "
         f"Load of the machine at the start {found.load[0]:.1f}, at the end {found.load[1]:.1f}."
     )
     mib, cores = f"{web[0]:,.0f}, {max(web):,.0f}, {max(middle):,.0f}", os.cpu_count()
@@ -306,6 +346,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=float, default=getattr(GarbageSettings, name))
     for name in ("honest", "connections", "slow", "sessions", "web"):
         parser.add_argument(f"--{name}", type=int, default=getattr(GarbageSettings, name))
+    parser.add_argument("--no-proxy", dest="proxy", action="store_false", help="straight to the service")
     parser.add_argument("--costs", action="store_true", help="measure one kind after the other, alone")
     options = vars(parser.parse_args())
     home, out, alone = (options.pop(name) for name in ("home", "out", "costs"))

@@ -108,7 +108,8 @@ def test_a_restoration_says_what_is_valid_again(options, home, database, server,
     with fresh_database(server) as empty:
         monkeypatch.setenv("DATABASE_URL", empty)
         printed = run("restore", home / "one.tar", *options).stdout
-    lines = printed.splitlines()[1:]
+    said, *lines = printed.splitlines()[1:]
+    assert "put secret.key" in said
     assert lines[1] == "  token 1: nightly\\u202e (admin; every arena)"
     assert lines[2] == "  the password of operator Ada"
     if options:

@@ -293,7 +293,10 @@ class TestCompose:
 
     def test_the_proxy_speaks_to_the_port_and_is_the_one_that_is_trusted(self, compose):
         services = compose["services"]
-        assert f"web {PORT}" in compose["configs"]["caddyfile"]["content"]
+        proxied = (DEPLOY / compose["configs"]["caddyfile"]["file"]).read_text(encoding="utf-8")
+        assert f"{{$WEB_HOST:127.0.0.1}} {PORT}" in proxied
+        assert services["proxy"]["environment"]["WEB_HOST"] == "web"
+        assert set(re.findall(r"\{\$(\w+)", proxied)) == services["proxy"]["environment"].keys()
         command = services["web"]["command"]
         assert command[command.index("--port") + 1] == PORT
         address = services["proxy"]["networks"]["front"]["ipv4_address"]

@@ -15,7 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from support.deployed import DEPLOY, MANIFESTS, ROOT
+from support.deployed import DEPLOY, MANIFESTS, ROOT, caddyfile
 from support.live_arenas import made_arena
 from support.served import served
 from tiltyard.foundation.telemetry import INSTRUMENTS
@@ -134,23 +134,11 @@ def test_zizmor_finds_nothing_that_matters():
     ran("zizmor", "--offline", "--quiet", "--min-severity", "medium", *WORKFLOWS)
 
 
-def caddyfile(**replaced):
-    """The configuration of the compose file's proxy, with parts replaced."""
-    text = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["configs"]["caddyfile"][
-        "content"
-    ]
-    for name, instead in replaced.items():
-        part = {"address": "${TILTYARD_BASE_URL}", "upstream": "dynamic a web 8420"}[name]
-        assert text.count(part) == 1
-        text = text.replace(part, instead)
-    return text
-
-
 @needs("caddy")
 def test_caddy_accepts_the_configuration(tmp_path):
-    (tmp_path / "Caddyfile").write_text(caddyfile(address="https://arena.example.org"), encoding="utf-8")
     folders = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
-    said = ran("caddy", "validate", "--adapter", "caddyfile", "--config", tmp_path / "Caddyfile", env=folders)
+    folders["TILTYARD_BASE_URL"] = "https://arena.example.org"
+    said = ran("caddy", "validate", "--adapter", "caddyfile", "--config", DEPLOY / "Caddyfile", env=folders)
     assert "Valid configuration" in said
 
 
@@ -169,9 +157,9 @@ def test_caddy_serves_an_arena_by_https(database, tmp_path, free_ports):
     address = f"https://localhost:{https}"
     settings = ServingSettings(base_url=address, trusted_proxies=("127.0.0.1",))
     with served(database, settings=settings) as site:
-        head = f"{{\n admin off\n skip_install_trust\n local_certs\n http_port {http}\n}}\n"
-        upstream = f"to {site.url.removeprefix('http://')}"
-        (tmp_path / "Caddyfile").write_text(head + caddyfile(address=address, upstream=upstream))
+        port = site.url.rpartition(":")[2]
+        text = caddyfile(address, "127.0.0.1", port=port, options=f"http_port {http}")
+        (tmp_path / "Caddyfile").write_text(text)
         folders = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
         command = ["caddy", "run", "--adapter", "caddyfile", "--config", tmp_path / "Caddyfile"]
         with (tmp_path / "log").open("wb") as log:
@@ -182,9 +170,20 @@ def test_caddy_serves_an_arena_by_https(database, tmp_path, free_ports):
             assert answer.status == 200
             assert answer.headers["strict-transport-security"]
             assert answer.headers["x-request-id"]
+            assert list(slow_and_large(https, root)) == [b"", b"HTTP/1.1 431"]
         finally:
             proxy.terminate()
             proxy.wait(30)
+
+
+def slow_and_large(port, root):
+    """What Caddy says to headers that never end, once in time and once in bytes."""
+    context = ssl.create_default_context(cafile=root)
+    for sent in (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ", b"GET / HTTP/1.1\r\nX: " + b"a" * 80_000):
+        plain = socket.create_connection(("127.0.0.1", port), 60)
+        with context.wrap_socket(plain, server_hostname="localhost") as connection:
+            connection.sendall(sent)
+            yield connection.recv(12)
 
 
 def fetched(url, root, proxy, log):
@@ -218,6 +217,14 @@ def test_the_images_builder_and_the_release_are_built_by_one_uv():
         for found in re.findall(r"uv==([\d.]+)", Path(path).read_text(encoding="utf-8"))
     }
     assert len(pinned) == 1
+
+
+def test_the_release_pins_and_records_the_image_that_it_begins_with():
+    stages = re.findall(r"^FROM (\S+)", (DEPLOY / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(set(stages)) == 1
+    release = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+    assert "docker-image://$base@$digest" in release
+    assert "image.base.digest=$digest" in release
 
 
 def direct_dependencies():

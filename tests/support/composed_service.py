@@ -22,7 +22,7 @@ import psycopg
 import yaml
 
 from support.built_images import ImageStore
-from support.deployed import ACCOUNT, DEPLOY, HOME
+from support.deployed import ACCOUNT, DEPLOY, HOME, caddyfile
 from support.network_namespaces import Namespaces, namespaces, only_child
 from support.postgres_servers import postgres
 from support.replicas import marks
@@ -38,8 +38,6 @@ _NETWORKS = {
 }
 _PROXY = SERVICES["proxy"]["networks"]["front"]["ipv4_address"]
 _METRICS_PORT = 9420
-#: Of Caddy, for a certificate by an authority of its own.
-_CADDY_HEAD = "{\n admin off\n skip_install_trust\n local_certs\n}\n"
 
 
 @dataclass
@@ -181,8 +179,7 @@ def _start_proxy(made: ComposedService) -> None:
     made.add_namespace("proxy")
     hosts, file = made.folder / "hosts", made.folder / "Caddyfile"
     hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{_address(name, 'front')} web\n" for name in WEBS))
-    stated = COMPOSE["configs"]["caddyfile"]["content"].replace("${TILTYARD_BASE_URL}", made.url)
-    file.write_text(_CADDY_HEAD + stated)
+    file.write_text(caddyfile(made.url, "web"))
     script = (
         'mount --bind "$1" /etc/hosts && XDG_DATA_HOME="$2" exec caddy run --adapter caddyfile --config "$3"'
     )

@@ -39,3 +39,13 @@ PODS = dict(pods())
 def page():
     """The text that tells how to deploy."""
     return (DEPLOY / "README.md").read_text(encoding="utf-8")
+
+
+def caddyfile(address: str, web: str, *, port: str = "8420", options: str = "") -> str:
+    """The configuration of the proxy, with a certificate by an authority of its own."""
+    text = (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
+    own = f"{{\n\tadmin off\n\tskip_install_trust\n\tlocal_certs\n\t{options}\n"
+    text = text.replace("{$TILTYARD_BASE_URL}", address).replace(
+        "{$WEB_HOST:127.0.0.1} 8420", f"{web} {port}"
+    )
+    return text.replace("{\n", own, 1)

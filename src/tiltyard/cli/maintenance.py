@@ -29,7 +29,7 @@ def backup(
         typer.Argument(help="File to write; default: a new file in the folder backups of the home."),
     ] = None,
 ) -> None:
-    """Back up database, responses and keys into one file.
+    """Back up database and responses into one file.
 
     The arenas can keep running meanwhile.
     """
@@ -40,8 +40,8 @@ def backup(
     with database() as url:
         made = back_up(url, environment.home, open_configured_storage(environment), file)
     typer.echo(
-        f"Written to {escape_controls(str(made.path))}: {made.size:,} bytes, {_arenas(made.manifest.arenas)}. It contains"
-        " the keys: keep it where only you can read it."
+        f"Written to {escape_controls(str(made.path))}: {made.size:,} bytes, {_arenas(made.manifest.arenas)}. The"
+        " secret key is not in it: keep a copy of secret.key, or of TILTYARD_SECRET_KEY, elsewhere."
     )
 
 
@@ -59,6 +59,7 @@ def restore(
     from tiltyard.arena.content.object_storage import open_configured_storage
     from tiltyard.arena.maintenance.backup import read_backup
     from tiltyard.arena.maintenance.restore import restore as restore_backup
+    from tiltyard.arena.secret_keys import KEY_FILE, KEY_VARIABLE
 
     environment = serving_environment()
     read_backup(file)
@@ -68,6 +69,11 @@ def restore(
         )
     manifest = restored.manifest
     typer.echo(f"Restored the state of {manifest.made_at}: {_arenas(manifest.arenas)}.")
+    if not (environment.home / KEY_FILE).exists() and KEY_VARIABLE not in environment.variables:
+        typer.echo(
+            "Before it is served, put secret.key back into the home: without it everybody is signed out, voters count as "
+            "new, second factors must be set up again, and exports have other pseudonyms."
+        )
     for line in _access_lines(restored):
         typer.echo(escape_controls(line))
 

@@ -140,6 +140,11 @@ def _greet(settings: ServingSettings, prepared: StartupResult) -> None:
         )
     if prepared.link is not None:
         typer.echo(f"Create the operator account within the hour: {address}/claim/{prepared.link}")
+    if prepared.unpatched:
+        typer.echo(
+            "Warning: the PostgreSQL in the extra arena lacks security releases; serve strangers from one of your own, with "
+            "DATABASE_URL (tiltyard arena doctor lists what is missing)."
+        )
     typer.echo("Press Ctrl-C to stop.")
     sys.stdout.flush()
 

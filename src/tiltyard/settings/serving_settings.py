@@ -78,8 +78,8 @@ class ServingSettings:
     log_requests: bool = defined(False, "log every request, not only failed ones")
     new_sessions_per_minute: int = defined(
         600,
-        "new voters from one network (an IPv4 address, or an IPv6 /64) in a minute, and five times as many in an hour; "
-        "more get 429. Voters with a cookie are not counted, nor who signs in or has an invitation for one person. "
+        "new voters from one network (an IPv4 address or an IPv6 /64; twice as many from a /56, four times from a /48) in a "
+        "minute, and five times as many in an hour; more get 429. Voters with a cookie are not counted, nor who signs in or has an invitation for one person. "
         "Behind a proxy, name it: otherwise all voters have its address. 0: no limit",
         unit="voters",
         bounds=(0, math.inf),

@@ -20,6 +20,10 @@ def limit_of(count, seconds=60.0):
     return SharedLimit("votes of a network", "votes", "network", count, "too many", seconds)
 
 
+def session_limit(count):
+    return SharedLimit("votes of a session", "votes", "session", count, "too many")
+
+
 class World:
     """Processes with one clock, and the buckets that they lease from: what the SQL does, in Python."""
 
@@ -121,15 +125,39 @@ def test_no_minute_brings_more_than_a_burst_its_limit_and_the_shares(count, paus
     assert all(sum(first <= one < first + 60 for one in times) <= most for first in times)
 
 
-async def test_a_database_that_is_away_refuses_nobody_and_each_process_keeps_the_limit_alone():
+async def test_without_the_database_each_process_keeps_a_voters_limit_alone():
     world = World(2)
     world.fails = True
     for process in (0, 1):
-        assert 100 <= await world.admitted(limit_of(100), 7, 300, process=process) <= 110
+        assert 100 <= await world.admitted(session_limit(100), 7, 300, process=process) <= 125
         assert world.leases == process + 1, "it is not asked again for some seconds"
     world.fails = False
     world.now += 600
-    assert 100 <= await world.admitted(limit_of(100), 7, 300) <= 110
+    assert 100 <= await world.admitted(session_limit(100), 7, 300) <= 125
+
+
+async def test_without_the_database_strangers_get_the_share_of_a_process():
+    world = World()
+    world.fails = True
+    assert await world.admitted(limit_of(100), "192.0.2.1", 300) == 10
+    assert world.leases == 1
+    world.fails = False
+    world.now += 5
+    assert await world.admitted(limit_of(100), "192.0.2.1", 300) >= 90
+
+
+async def test_many_networks_of_one_ipv6_client_share_a_limit():
+    world = World()
+
+    async def everywhere(networks):
+        return sum([await world.admitted(limit_of(10), network, 20) for network in networks])
+
+    assert await world.admitted(limit_of(10), "2001:db8:1:100::/64", 20) in {10, 11}
+    # Twice as many from its /56, four times from its /48; the neighbour is another.
+    assert await everywhere(f"2001:db8:2:{k:x}::/64" for k in range(20)) in range(20, 23)
+    assert await everywhere(f"2001:db8:3:{k:x}00::/64" for k in range(20)) in range(40, 45)
+    assert await world.admitted(limit_of(10), "2001:db8:4::/64", 20) in {10, 11}
+    assert await everywhere(f"192.0.2.{k}" for k in range(20)) in range(200, 221)
 
 
 async def test_a_database_that_does_not_answer_is_waited_for_once(monkeypatch):
@@ -141,7 +169,7 @@ async def test_a_database_that_does_not_answer_is_waited_for_once(monkeypatch):
 
     world.processes[0]._ask = hangs
     async with asyncio.timeout(30):
-        assert await world.admitted(limit_of(20), 7, 20) == 20
+        assert await world.admitted(session_limit(20), 7, 20) == 20
 
 
 async def test_many_at_once_wait_for_one_lease_and_all_are_let_in():
@@ -232,7 +260,7 @@ async def test_the_databases_clock_may_go_back_and_old_buckets_are_deleted(datab
     assert len(rows_of(database)) == 1, "the old bucket is deleted with the next lease of a process"
 
 
-async def test_a_database_that_is_gone_refuses_nobody(database):
+async def test_a_database_that_is_gone_refuses_no_voter(database):
     pool = open_pool("postgresql://nobody@127.0.0.1:1/none", most=1)
     async with asyncio.timeout(30):
-        assert await counting(SharedLimits(pool, KEYS), limit_of(30), 30) == 30
+        assert await counting(SharedLimits(pool, KEYS), session_limit(30), 30) == 30

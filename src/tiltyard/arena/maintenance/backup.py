@@ -1,4 +1,4 @@
-"""Backups: one file with the database, the bytes of responses and the keys.
+"""Backups: one file with the database and the bytes of responses, and without the secret key.
 
 The database and the positions in the manifest are a consistent snapshot, whatever is written meanwhile.
 A backup gets its name only when it is complete and synced to disk.
@@ -30,7 +30,7 @@ from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
 from tiltyard.files.read_limits import ARCHIVE_READ_BYTES
-from tiltyard.foundation.local_files import open_regular, read_regular, remove_drafts, replace_file
+from tiltyard.foundation.local_files import open_regular, remove_drafts, replace_file
 from tiltyard.postgres.binaries import Binaries, find_pg_dump_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     import psycopg
 
 
-_MANIFEST, DATABASE, KEY = "manifest.json", "database.dump", "secret.key"
+_MANIFEST, DATABASE = "manifest.json", "database.dump"
 RESPONSES = "responses/"
 #: Names that a backup may contain: a restore never writes any other file.
-_MEMBER = re.compile(r"database\.dump|secret\.key|responses/[0-9a-f]{64}")
-_FORMAT_VERSION = 1
+_MEMBER = re.compile(r"database\.dump|responses/[0-9a-f]{64}")
+#: Backups of version 1 had the secret key in them.
+_FORMAT_VERSION = 2
 _CHUNK_BYTES = 1 << 20
 #: The longest manifest: it has a line for each response that is not in the database.
 _MANIFEST_BYTES = 1 << 28
@@ -100,7 +101,7 @@ def back_up(
         programs = Binaries(binaries or find_pg_dump_folder(connection.info.server_version))
         with tarfile.open(fileobj=draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
             dump_to = partial(_dump, programs, url)
-            manifest = _fill(tar, connection, dump_to, home, object_storage, now, path.parent)
+            manifest = _fill(tar, connection, dump_to, object_storage, now, path.parent)
             document = json.dumps(asdict(manifest), indent=1, sort_keys=True).encode()
             _add(tar, _MANIFEST, io.BytesIO(document), len(document))
         size = draft.tell()
@@ -146,7 +147,6 @@ def _fill(
     tar: tarfile.TarFile,
     connection: psycopg.Connection,
     dump_to: Callable[[Path, str], None],
-    home: Path,
     object_storage: ObjectStorage,
     now: datetime,
     folder: Path,
@@ -157,16 +157,6 @@ def _fill(
         dump_to(dump, snapshot)
         with dump.open("rb") as file:
             members[DATABASE] = _add(tar, DATABASE, file, dump.stat().st_size)
-    try:
-        key = read_regular(home / KEY)
-    except FileNotFoundError:
-        key = None
-    except OSError as error:
-        raise StoreFault(
-            f"cannot back up {home / KEY}: {error.strerror}; make it readable, or move it elsewhere"
-        ) from None
-    if key is not None:
-        members[KEY] = _add(tar, KEY, io.BytesIO(key), len(key))
     for digest in hashes:
         data = _bytes(connection, object_storage, digest)
         if data is not None:

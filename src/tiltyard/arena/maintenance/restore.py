@@ -1,4 +1,4 @@
-"""Restore a backup into an empty database and a home without keys, checked before and after.
+"""Restore a backup into an empty database, checked before and after.
 
 Tokens, invitations and passwords that were revoked or changed after the backup are valid again, and responses withdrawn after it
 are shown again.
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.arena.maintenance.backup import (
     DATABASE,
-    KEY,
     RESPONSES,
     BackupManifest,
     open_backup,
@@ -27,7 +26,7 @@ from tiltyard.arena.maintenance.backup import (
     read_backup,
 )
 from tiltyard.errors import StoreFault
-from tiltyard.foundation.local_files import create_private_file, open_regular
+from tiltyard.foundation.local_files import open_regular
 from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.schema_migrations import use_custom_plans
@@ -109,11 +108,11 @@ def restore(
 ) -> RestoreResult:
     """Restore a backup. Never overwrites: fails if the target is not empty.
 
-    The database is restored in one transaction; keys are written last. With ``revoke_all``, all tokens, and
+    The database is restored in one transaction. With ``revoke_all``, all tokens, and
     passwords and sessions of operators, are revoked.
     """
     manifest = read_backup(path)
-    _check_empty(url, home, manifest)
+    _check_empty(url)
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (
         open_regular(path) as opened,
@@ -130,11 +129,6 @@ def restore(
             access = read_access(connection)
             if revoke_all:
                 revoke_access(connection)
-        if KEY in manifest.members:
-            with open_member(tar, KEY) as file:
-                written = create_private_file(home / KEY, file.read())
-            if not written:
-                raise StoreFault(f"{home / KEY} was created meanwhile; restore into an empty home")
     _check_restored(url, object_storage, manifest)
     with (
         connect(url, name="tiltyard arena restore") as connection,
@@ -179,7 +173,7 @@ def check_logs(connection: psycopg.Connection, heads: dict[str, int] | None = No
     return found
 
 
-def _check_empty(url: str, home: Path, manifest: BackupManifest) -> None:
+def _check_empty(url: str) -> None:
     with (
         connect(url, name="tiltyard arena restore") as connection,
         translate_errors("look into the database"),
@@ -188,11 +182,6 @@ def _check_empty(url: str, home: Path, manifest: BackupManifest) -> None:
     if there:
         raise StoreFault(
             f"the database is not empty: it has {', '.join(there)}; restore into an empty one, or give"
-            " an empty folder with --home"
-        )
-    if KEY in manifest.members and (home / KEY).exists():
-        raise StoreFault(
-            f"{home / KEY} exists already, and the backup has another; move it elsewhere, or give"
             " an empty folder with --home"
         )
 

@@ -5,7 +5,10 @@ lease a block of the same size from the bucket in the database; what was spent l
 too. So most requests cost no query, and the others one row of a query for a block of requests. With n processes, a limit
 is exceeded by n such shares at most.
 
-If the database does not answer, each process goes on alone with the whole limit: nobody is refused by a fault.
+If the database does not answer, each process goes on alone with the whole limit of a session or an arena. A network, of which
+nobody is known, is refused what it asks beyond its share: a fault must not open what the limit closes.
+
+An IPv6 network is counted with those around it, since one client may have many of its size.
 
 Keys for hashes of addresses: a random one for each day, shared by all processes and deleted soon after.
 
@@ -17,13 +20,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import logging
 import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from itertools import islice
 
 from tiltyard.arena.secret_keys import SecretKeys
@@ -53,6 +58,8 @@ _PURGE_SECONDS = 600.0
 #: The shortest and the longest time for which a process refuses without asking again.
 _MIN_REFUSAL_SECONDS, _MAX_REFUSAL_SECONDS = 0.01, 30.0
 _BUCKET_BYTES = 16
+#: Networks around an IPv6 client's own, by the bits of their prefix, and how many times its limit they have.
+_WIDER_NETWORKS = {56: 2, 48: 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,26 @@ class SharedLimit:
     def __post_init__(self) -> None:
         shares = _SHARES_PER_SESSION_LIMIT if self.scope == "session" else _SHARES_PER_LIMIT
         object.__setattr__(self, "share", max(1, self.count // shares))
+
+
+@lru_cache(maxsize=10_000)
+def _counted(limit: SharedLimit, key: int | str) -> tuple[tuple[SharedLimit, int | str], ...]:
+    """What is counted with one key: an IPv6 network before those around it."""
+    try:
+        own = ipaddress.ip_network(key) if limit.scope == "network" else None
+    except ValueError:
+        own = None
+    if own is None or own.version == 4:
+        return ((limit, key),)
+    wider = [
+        (
+            replace(limit, name=f"{limit.name} /{bits}", count=limit.count * times),
+            own.supernet(new_prefix=bits),
+        )
+        for bits, times in _WIDER_NETWORKS.items()
+    ]
+    # What its own refuses must not use up that of its neighbours.
+    return ((limit, key), *((around, str(network)) for around, network in wider))
 
 
 @dataclass(slots=True)
@@ -125,7 +152,7 @@ class SharedLimits:
         await cancel_and_wait(self._task)
 
     def take(self, limit: SharedLimit, key: int | str) -> bool:
-        """Count one, if this process may admit it without waiting."""
+        """Count one with this key alone, if this process may admit it without waiting."""
         bucket, now = self._bucket(limit, key), self._clock()
         if bucket.granted:
             bucket.granted -= 1
@@ -142,8 +169,9 @@ class SharedLimits:
 
     def give_back(self, limit: SharedLimit, key: int | str) -> None:
         """Uncount one that was counted and turned out not to be meant by the limit."""
-        bucket = self._bucket(limit, key)
-        bucket.granted = min(bucket.granted + 1, limit.count)
+        for counted, place in _counted(limit, key):
+            bucket = self._bucket(counted, place)
+            bucket.granted = min(bucket.granted + 1, counted.count)
 
     async def admit(self, limit: SharedLimit, key: int | str) -> None:
         """Count one, or raise `Busy`. Waits for the database only if this process's share is used up."""
@@ -154,12 +182,13 @@ class SharedLimits:
 
     async def refusal_seconds(self, limit: SharedLimit, key: int | str) -> float:
         """Count one and return 0, or return in how many seconds the next one may be counted."""
-        while not self.take(limit, key):
-            bucket = self._bucket(limit, key)
-            wait = bucket.refused_until - self._clock()
-            if wait > 0:
-                return wait
-            await self._lease(limit, key, bucket)
+        for counted, place in _counted(limit, key):
+            while not self.take(counted, place):
+                bucket = self._bucket(counted, place)
+                wait = bucket.refused_until - self._clock()
+                if wait > 0:
+                    return wait
+                await self._lease(counted, place, bucket)
         return 0.0
 
     def _bucket(self, limit: SharedLimit, key: int | str) -> _Bucket:
@@ -204,7 +233,7 @@ class SharedLimits:
         try:
             async with asyncio.timeout(_LEASE_SECONDS):
                 granted = await self._ask(leases)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody is refused by it
+        except Exception as error:  # noqa: BLE001 - whatever it is, who is known is not refused by it
             LIMIT_LEASES.record(len(leases), "failed")
             self._alone_until = self._clock() + _ALONE_SECONDS
             self._retries.report(error)
@@ -227,8 +256,11 @@ class SharedLimits:
             bucket.refused_until = self._clock() + min(max(wait, _MIN_REFUSAL_SECONDS), _MAX_REFUSAL_SECONDS)
 
     def _grant_alone(self, limit: SharedLimit, bucket: _Bucket) -> None:
-        """Grant a block as if there were no other process."""
+        """Grant a block as if there were no other process; refuse a network for as long as the database is not asked."""
         now = self._clock()
+        if limit.scope == "network":
+            bucket.refused_until = self._alone_until
+            return
         grown = max(now - bucket.alone_at, 0.0) * limit.count / limit.seconds
         left = min(float(limit.count), bucket.alone + grown)
         tokens = min(limit.share, math.floor(left))

@@ -204,9 +204,7 @@ class VoterLimits:
             await self.shared.admit(limit, voter.session)
         limit = self._networks.get(kind)
         if limit is not None and not voter.trusted:
-            address = client_address(request)
-            if not self.shared.take(limit, address):
-                await self.shared.admit(limit, address)
+            await self.shared.admit(limit, client_address(request))
         await self._admit_in_arena(kind, queue)
 
     async def admit_session(

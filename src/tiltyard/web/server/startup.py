@@ -120,6 +120,8 @@ class StartupResult:
     imported: Imported | None = None
     #: The live arena that was made, or whose models were changed.
     live: LiveSetup | None = None
+    #: Whether strangers reach the embedded server although it lacks security releases.
+    unpatched: bool = False
 
 
 def arena_name_from_file(answers: Path) -> str:
@@ -145,11 +147,14 @@ async def prepare_server(
     from tiltyard.arena.content.arenas import find_arena, list_arenas
     from tiltyard.arena.operators.arena_changes import set_up_live_arena
     from tiltyard.arena.registry import check_database, open_registry
+    from tiltyard.postgres.binaries import missing_releases
 
     read_sign_in(environment.variables)
     check_database(url, environment.pooler_url)
     open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     async with open_registry(url, environment, settings) as registry:
+        async with registry.pool.connection() as connection:
+            missing = environment.database_url is None and missing_releases(connection.info.server_version)
         accounts = Accounts(registry.pool)
         link = None if await accounts.has_operator() else await accounts.make_operator_link()
         imported = None
@@ -165,7 +170,7 @@ async def prepare_server(
         if live is not None:
             done = await set_up_live_arena(registry.pool, registry.blobs, live, shard=settings.shard)
         names = tuple(one.name for one in await list_arenas(registry.pool))
-    return StartupResult(link, names, arena, imported, done)
+    return StartupResult(link, names, arena, imported, done, bool(missing) and settings.has_public_address)
 
 
 #: A file in the home folder. It is locked while the server runs: a server that was killed leaves no valid address.

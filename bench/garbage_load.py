@@ -166,15 +166,16 @@ def flood(home: Path, settings: GarbageSettings) -> Flood:
 
 
 def costs(home: Path, settings: GarbageSettings) -> str:
-    """What one request of each kind costs, without anybody else: CPU milliseconds of web processes and of PostgreSQL."""
-    lines = ["| kind | answers a second | web, CPU ms | PostgreSQL, CPU ms |", "|---|---:|---:|---:|"]
+    """What one request of each kind costs, without anybody else: CPU milliseconds of web processes, PostgreSQL, Caddy."""
+    lines = ["| kind | answers a second | web, CPU ms | PostgreSQL, CPU ms | Caddy, CPU ms |"]
+    lines.append("|---|---:|---:|---:|---:|")
     with _attacked(home, settings) as (house, orders):
         for kind in settings.only or GARBAGE_KINDS:
             before = Usage.of(house.groups())
             with _clients(replace(orders, slow=0, only=(kind,))) as garbage:
                 sent = CrowdReport(**json.loads(garbage.communicate()[0]))
             spent, count = (Usage.of(house.groups()) - before).cpu, sum(sent.answers.values())
-            each = [f"{spent[group] / count * 1e3:.2f}" for group in ("web", "PostgreSQL")]
+            each = [f"{spent[group] / count * 1e3:.2f}" for group in ("web", "PostgreSQL", "proxy")]
             lines.append(f"| {kind} | {count / sent.seconds:,.0f} | {' | '.join(each)} |")
             print(lines[-1], flush=True)
     return "\n".join(lines) + "\n"

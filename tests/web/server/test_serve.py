@@ -25,12 +25,13 @@ from support.serving_process import PATIENCE, commandline, environment, running
 from tiltyard.arena.rating.checkpoints import STATE_VERSION, list_checkpoints, read_checkpoint
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.cli import operator as token
-from tiltyard.cli.serve import serve
+from tiltyard.cli.serve import _greet, serve
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, StoreFault
+from tiltyard.postgres import binaries
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.settings.environment import read_environment
+from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.server import supervisor
 from tiltyard.web.server.startup import arena_name_from_file, listening_socket, prepare_server
@@ -175,6 +176,26 @@ def test_it_speaks_tls_itself(database, tmp_path):
             assert client.post("/api/v1/arenas/arena/matchups").json() == answer.json()
             huge = client.get("/", headers={"x-waste": "x" * 70_000})
             assert huge.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("base_url", "external", "warned"),
+    [
+        ("https://arena.example.org", False, True),
+        ("https://arena.example.org", True, False),
+        (None, False, False),
+    ],
+)
+def test_strangers_on_the_embedded_server_are_warned_of(
+    database, tmp_path, monkeypatch, capsys, base_url, external, warned
+):
+    monkeypatch.setattr(binaries, "missing_releases", lambda _: ["a release"])
+    settings = ServingSettings(base_url=base_url)
+    own = Environment(home=tmp_path, database_url=database if external else None, variables={})
+    prepared = asyncio.run(prepare_server(database, own, settings))
+    assert prepared.unpatched is warned
+    _greet(settings, prepared)
+    assert ("security releases" in capsys.readouterr().out) is warned
 
 
 @pytest.mark.slow

@@ -189,7 +189,6 @@ class TestEdgeAnswers:
             settings=ServingSettings(port=0, log_requests=wanted),
             metrics=SimpleNamespace(answered=lambda *values: counted.append(values)),
             dressed=None,
-            senders=SimpleNamespace(answered=lambda *_: None),
         )
         door._note({"method": "BREW"}, 404, 0.0125)
         assert counted == [("none", "OTHER", 404, 0.0125)]

@@ -184,7 +184,6 @@ def checked(scope, settings=None):
         settings=settings or ServingSettings(port=0),
         metrics=None,
         dressed=lambda _, answer: answer,
-        senders=None,
     )
     refusal, _ = door._checked(scope, None, middleware._Headers(scope["headers"]))
     return None if refusal is None else refusal.status_code

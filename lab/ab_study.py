@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from lab.ab_peers import peer_tables
 from lab.broken_models import MARGIN_POINTS, broken_rows, planted_rows
 from lab.study_pages import write_page
 from tiltyard._version import __version__
@@ -380,6 +381,10 @@ def ab_page(
             "|---|--:|--:|--:|--:|",
             *_score_rows(score_worlds),
             "",
+            "### Samples in clusters, beside other tools",
+            "",
+            *peer_tables(worlds, processes),
+            "",
             "## Several scores, candidates and guards",
             "",
             (
@@ -398,7 +403,9 @@ def ab_page(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", type=int, default=300, help="worlds of each kind of judge")
+    parser.add_argument(
+        "--worlds", type=int, default=300, help="worlds of each kind of judge, and beside other tools"
+    )
     parser.add_argument("--score-worlds", type=int, default=1000, help="worlds of each kind of scores")
     parser.add_argument("--cluster-worlds", type=int, default=500, help="worlds of each kind of clusters")
     parser.add_argument("--broken-worlds", type=int, default=500, help="runs of each judge of broken models")

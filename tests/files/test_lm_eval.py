@@ -138,3 +138,16 @@ def test_text_of_a_perplexity_task_that_is_no_number_is_a_response(tmp_path) -> 
     path = tmp_path / "samples_x.jsonl"
     path.write_text(json.dumps(sample("Go on.", [["And so on."]], metrics=["word_perplexity"])))
     assert next(read_answers(path)).response == "And so on."
+
+
+def test_what_version_0_4_13_wrote() -> None:
+    """A chat with a system prompt; two repeats with two filters; choices of a model without a name."""
+    files = sorted((FIXTURES / "tools/lm-eval-0.4.13/oak-1").glob("samples_*"))
+    choices, filtered, chat = (list(read_answers(path)) for path in files)
+    assert [len(one) for one in (choices, filtered, chat)] == [2, 2, 2]
+    assert (chat[0].model, chat[0].prompt_id, chat[0].prompt) == ("oak-1", "sums/0", "27 + 82 = ?")
+    assert (chat[0].system, chat[0].response, chat[0].gold) == ("Be brief.", "119", "109")
+    assert chat[0].scores == {"exact_match": 0.0}
+    assert filtered[0].scores == {"exact_match,strict": 0.0, "exact_match,majority": 0.0}
+    assert (choices[0].response, choices[0].gold) == ("109", "109")
+    assert choices[0].scores == {"acc": 1.0, "acc_norm": 1.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -121,3 +122,25 @@ def test_results_in_other_shapes(tmp_path) -> None:
     assert (first.prompt, second.prompt, first.scores) == ("[not a chat", "[1, 2]", {"success": 1.0})
     assert first.prompt_id != second.prompt_id
     assert dict(source.notes) == {"has a metric without a value": 2, "has neither a response nor a score": 1}
+
+
+def test_what_version_0_121_20_wrote() -> None:
+    """Two prompts for a provider, a local one, one that nobody reaches; a test twice, and one without assertions."""
+    source = open_answers(FIXTURES / "tools/promptfoo-0.121.20.json")
+    answers = {(one.model, one.prompt_id, one.repeat): one for one in source.answers()}
+    assert source.format == "promptfoo"
+    assert [count for _, count in source.notes] == [3]
+    assert Counter(model for model, _, _ in answers) == {"oak, prompt 1": 3, "oak, prompt 2": 3, "echo": 1}
+    (checked, first), (again, second) = (
+        (key, one) for key, one in answers.items() if key[0] == "oak, prompt 2" and one.scores
+    )
+    assert (checked[1], checked[2], again[2]) == (again[1], 0, 1)
+    assert (first.prompt, first.system, first.response) == ("12 + 30?", "Be brief.", "42")
+    assert first.scores == {"len": 0.2, "score": pytest.approx(2.2 / 3), "success": 1.0}
+    # The server's model has no price, for which promptfoo writes 0; what it runs by itself costs nothing.
+    assert first.usage is not None
+    assert (first.usage.input_tokens, first.usage.cost_usd) == (12, None)
+    echoed = next(one for one in answers.values() if one.model == "echo")
+    assert echoed.usage is not None
+    assert echoed.usage.cost_usd == 0.0
+    assert second.scores == first.scores

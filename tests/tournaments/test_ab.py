@@ -113,6 +113,27 @@ class TestScores:
         sample = "samples_t_2026-01-01T00-00-00.0.jsonl"
         assert ab(tmp_path, f"cand/{sample}", f"base/{sample}").code == 1
 
+    def test_copies_of_a_score_are_compared_once(self):
+        """As in promptfoo, where a test's score, success and metric say the same; not if lower is better of one."""
+
+        def rows(wins):
+            names = ("scores.sum", "score", "scores.error")
+            return [
+                {"prompt": f"Q{k}", "response": "x", "scores.len": k % 7.0}
+                | dict.fromkeys(names, float(k % wins == 0))
+                for k in range(60)
+            ]
+
+        found = tiltyard.ab(rows(4), rows(2), lower=["error"])
+        kept = next(one.unit for one in found.comparisons if one.unit in {"sum", "score"})
+        assert {one.unit for one in found.comparisons} == {kept, "error", "len"}
+        assert [one.level for one in found.comparisons] == pytest.approx([1.0 - 0.05 / 3] * 3)
+        assert any(
+            {"sum", "score"} <= set(re.findall(r"\w+", note.partition(":")[0])) for note in found.notes
+        )
+        named = tiltyard.ab(rows(4), rows(2), score=["sum", "score"])
+        assert [one.unit for one in named.comparisons] == ["sum", "score"]
+
     def test_samples_without_a_partner_are_said(self, tmp_path):
         a = log(tmp_path, "a.jsonl", 30, score=lambda k: 1.0 * (k % 2))
         b = log(tmp_path, "b.jsonl", 31, score=lambda _: 1.0)

@@ -37,6 +37,7 @@ from tiltyard.tournaments.ab_scores import (
     lower_is_better,
     refuse_unknown_scores,
     score_table,
+    without_copies,
 )
 from tiltyard.tournaments.function_answers import PromptInputs, function_answers
 from tiltyard.tournaments.python_tournament import (
@@ -290,9 +291,18 @@ def _pair(
         deciding = []
     elif not deciding:
         raise BadOption(f"{option_name('guard')}: no other score is left to compare")
+    lower_metrics = {*settings.lower, *_lower_metrics(base.side), *_lower_metrics(candidate.side)}
+    if len(deciding) > 1 and not settings.scores:
+        lower = {name for name in deciding if lower_is_better(name, lower_metrics)}
+        distinct = without_copies(deciding, lower, first, second)
+        deciding = list(distinct)
+        notes += [
+            f"{', '.join((name, *same))}: equal in every sample, compared once"
+            for name, same in distinct.items()
+            if same
+        ]
     if len(deciding) > 1 and not settings.scores:
         notes.append(f"compared by every common score, {', '.join(deciding)}; {option_name('score')} chooses")
-    lower_metrics = {*settings.lower, *_lower_metrics(base.side), *_lower_metrics(candidate.side)}
     margins = [(name, settings.margin, False) for name in deciding]
     rules = [
         ScoreRule(

@@ -108,6 +108,18 @@ def common_scores(first: Sequence[Answer], second: Sequence[Answer]) -> list[str
     return found
 
 
+def without_copies(
+    names: Sequence[str], lower: Collection[str], first: Sequence[Answer], second: Sequence[Answer]
+) -> dict[str, list[str]]:
+    """These scores, each with the others that equal it in every sample, as of promptfoo's tests with one assertion."""
+    a, b = score_table(first), score_table(second)
+    found: dict[str, list[str]] = {}
+    for name in names:
+        same = (one for one in found if (one in lower, a[one], b[one]) == (name in lower, a[name], b[name]))
+        found.setdefault(next(same, name), []).append(name)
+    return {name: copies[1:] for name, copies in found.items()}
+
+
 def score_table(answers: Sequence[Answer]) -> ScoreTable:
     """The scores of a file, by metric and sample."""
     found: dict[str, dict[str, list[float]]] = {}

@@ -138,7 +138,8 @@ def _answers(rows: _Rows, tally: Counter[str]) -> Iterator[Answer]:
         usage = AnswerUsage(
             input_tokens=count_of(tokens.get("prompt")),
             output_tokens=count_of(tokens.get("completion")),
-            cost_usd=cost if cost is not None else finite_number(row.get("cost")),
+            # Beside a response without a price, promptfoo writes a cost of 0.
+            cost_usd=cost if cost is not None else finite_number(row.get("cost")) or None,
             latency_seconds=None if latency is None else latency / 1000,
         )
         yield Answer(

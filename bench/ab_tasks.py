@@ -11,11 +11,13 @@ would run them, with its variables. Prints a table of commands, seconds and exit
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import os
 import random
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -84,13 +86,13 @@ class Adder(BaseHTTPRequestHandler):
         pass
 
 
-def prepare(folder: Path, address: str) -> None:
+def prepare(folder: Path, address: str, promptfoo: str) -> None:
     """What the stranger has: logs, results, tables."""
     make_logs(folder)
     for model in RIGHT:
         with (folder / f"{model}.csv").open("w", newline="") as file:
             table = csv.writer(file)
-            table.writerow(["prompt", "response", "accuracy", "latency"])
+            table.writerow(["prompt", "response", "accuracy", "scores.latency"])
             for _, a, b in sums():
                 said, latency = answer(a, b, model), random.Random(f"{model} {a}").uniform(1.0, 2.0)
                 right = said.endswith(f" {a + b} in the end.")
@@ -112,7 +114,7 @@ def prepare(folder: Path, address: str) -> None:
         "PROMPTFOO_DISABLE_UPDATE": "1",
         "PROMPTFOO_CONFIG_DIR": str(folder),
     }
-    command = ["npx", "--yes", "promptfoo@latest", "eval", "--no-cache", "--no-table", "-o", "results.json"]
+    command = [*shlex.split(promptfoo), "eval", "--no-cache", "--no-table", "-o", "results.json"]
     # It exits with 100 where tests fail, as some of them shall.
     subprocess.run(command, cwd=folder, env=os.environ | quiet, stdout=subprocess.DEVNULL, check=False)
 
@@ -126,8 +128,8 @@ before, after = pd.read_csv("before.csv"), pd.read_csv("after.csv")
 
 def right(prompt: str, first: str, second: str) -> str:
     a, b = prompt.removeprefix("What is ").rstrip("?").split(" + ")
-    whole, total = f"Take {a} and add {b} to it. ", f" {int(a) + int(b)} in the end."
-    one, other = (text.startswith(whole) + text.endswith(total) for text in (first, second))
+    parts = f"Take {a} and add {b} to it. ", f" {int(a) + int(b)} in the end.", " in the end."
+    one, other = (text.startswith(parts[0]) + sum(map(text.endswith, parts[1:])) for text in (first, second))
     return "tie" if one == other else "A" if one > other else "B"
 
 
@@ -237,13 +239,18 @@ def tasks(wheel: Path, folder: Path, address: str) -> Iterator[str]:
 
 
 def main() -> None:
-    wheel = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument(
+        "--promptfoo", default="npx --yes promptfoo@latest", help="how promptfoo is called here"
+    )
+    options = parser.parse_args()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Adder)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     folder, address = Path(tempfile.mkdtemp(prefix="tasks-")), f"http://127.0.0.1:{server.server_port}/v1"
-    prepare(folder, address)
+    prepare(folder, address, options.promptfoo)
     print("| task | commands → exit code | install | the rest |\n|---|---|--:|--:|")
-    for row in tasks(wheel, folder, address):
+    for row in tasks(options.wheel.resolve(), folder, address):
         print(row, flush=True)
 
 

@@ -75,7 +75,7 @@ def _answers(model: str, scores: Floats, world: PassageWorld) -> list[Answer]:
 def _reports(world: PassageWorld) -> dict[str, ABReport]:
     """What `ab` says without an option, with the cluster chosen, and as if samples were independent."""
     sides = _answers("a", world.first, world), _answers("b", world.second, world)
-    return {name: ab(*sides, cluster=name or None) for name in ("", "passage", "prompt")}
+    return {"": ab(*sides)} | {name: ab(*sides, cluster=name) for name in ("passage", "prompt")}
 
 
 def _t_test(world: PassageWorld) -> bool:

@@ -125,6 +125,7 @@ class TestScores:
             ]
 
         found = tiltyard.ab(rows(4), rows(2), lower=["error"])
+        assert (found.name_a, found.name_b) == ("A", "B")
         kept = next(one.unit for one in found.comparisons if one.unit in {"sum", "score"})
         assert {one.unit for one in found.comparisons} == {kept, "error", "len"}
         assert [one.level for one in found.comparisons] == pytest.approx([1.0 - 0.05 / 3] * 3)

@@ -51,6 +51,8 @@ from tiltyard.tournaments.python_tournament import (
 from tiltyard.tournaments.quick_inputs import read_values
 from tiltyard.tournaments.tournament_run import RunObserver
 
+#: What answers are called that come from no file.
+_UNNAMED = "these answers"
 #: Tools whose ids name the data of a sample, so that its prompt may have been edited.
 _DATA_SOURCES = frozenset({"promptfoo", "lm-eval"})
 _SHOWN_CHARACTERS = 60
@@ -410,7 +412,7 @@ def _read(side: Side, notes: list[str]) -> list[Answer]:
 
 
 def _shown(side: Side) -> str:
-    return shown_path(side) if isinstance(side, str | os.PathLike) else "these answers"
+    return shown_path(side) if isinstance(side, str | os.PathLike) else _UNNAMED
 
 
 def _sameness(base: _ModelAnswers, candidate: _ModelAnswers) -> Iterator[str]:
@@ -447,6 +449,8 @@ def _named(chosen: Sequence[_ModelAnswers]) -> list[_ModelAnswers]:
         for one, model in zip(chosen, models, strict=True)
     ]
     names = [f"{chr(ord('A') + k)} {name}" if names.count(name) > 1 else name for k, name in enumerate(names)]
+    # Values without a column of models have no name but their letter.
+    names = [name.removesuffix(f" {_UNNAMED}") for name in names]
     return [
         one
         if name == model

@@ -192,7 +192,7 @@ def leads(route, path):
 ELSEWHERE = {
     "/arenas/{arena}/enter",
     "/arenas/{arena}/board.{format}",
-    "/arenas/{arena}/boards/{sha256}/card.png",
+    "/arenas/{arena}/boards/{sha256}/card.{form}",
     "/arenas/{arena}/charts/{name}.{form}",
     "/arenas/{arena}/mine/data.json",
     "/arenas/{arena}/model-charts/{chart}.json",

@@ -13,11 +13,13 @@ from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.html_parts import cut_text, text_width, wrap_text
 from tiltyard.report.site_boards import (
+    ShareCard,
     SiteBoard,
     SiteRow,
     SiteRun,
     badge_text,
     card_png,
+    draw_card,
     first_place_sentence,
     render_badge,
     render_card,
@@ -191,6 +193,36 @@ def test_a_badge_isolates_right_to_left_names_and_a_card_is_a_png():
     png = card_png(render_card(site_run(board((1, 1), (2, 2), rows=[UNRATED]))))
     assert png is not None
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+NAMES = (
+    "organisation-with-a-long-name/model-that-never-ends-",
+    "نموذج اللغة العربية الكبير ",
+    "日本語の大きな言語モデル",
+)
+
+
+@pytest.mark.parametrize("models", [0, 1, 2, 5, 15, 60])
+@pytest.mark.parametrize("name", ["m-", *NAMES])
+def test_a_card_keeps_every_text_inside_whatever_names_models_have(models, name):
+    rows = [
+        SiteRow(f"{name * 2}{k}", 1600.0 - k, 1570.0, 1630.0, 1, models, 1 + k // 4, 0) for k in range(models)
+    ]
+    verdict = f"{', '.join(row.model for row in rows[:3])} and {models} more share first place."
+    card = ShareCard(
+        title=name * 9, verdict=verdict, rows=rows, note=name * 40, counts="3 votes", status="calibrating"
+    )
+    texts = [one for one in ET.fromstring(draw_card(card)).iter() if one.tag.endswith("text")]
+    for one in texts:
+        begins, size = (
+            float(one.get("x")),
+            float(one.get("font-size")) * (1.08 if one.get("font-weight") else 1),
+        )
+        width = text_width(one.text, size)
+        ends = begins if one.get("text-anchor") else begins + width
+        assert ends - width >= 40
+        assert ends <= 1160
+        assert float(one.get("y")) < 620
 
 
 def test_without_the_extra_there_is_no_png(monkeypatch):

@@ -87,6 +87,11 @@ def test_nothing_that_counts_excluded_votes_is_offered_to_cite(place):
     assert not newest["evaluated"]
     html = board(place.reader).text
     assert not any(old["snapshot"] in html for old in before)
+    cards = [
+        place.reader.get(f"/arenas/arena/boards/{one}/card.svg").text
+        for one in (before[0]["snapshot"], newest["snapshot"])
+    ]
+    assert ["do not cite" in card for card in cards] == [True, False]
     assert "(kept forever)" in html
     assert [one["snapshot"] for one in place.snapshots() if one["citable"]] == [newest["snapshot"]]
     asyncio.run(_more_votes(place, 3))

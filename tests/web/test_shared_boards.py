@@ -1,7 +1,7 @@
 """What other sites are shown of a board: the tags and the picture of a link preview, and a board in a frame."""
 
 import re
-from html import unescape
+from html import escape, unescape
 
 import pytest
 
@@ -12,6 +12,8 @@ from support.shown_boards import NAMES, PAGE, board, served_board
 from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.settings.arena_settings import ArenaSettings
 
+#: The largest card of long names in three scripts has 230 kB.
+CARD_BYTES = 300_000
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -49,6 +51,13 @@ def test_a_link_has_a_preview_with_a_picture_of_the_same_board(place, query):
     again = reader.get(picture, headers={"if-none-match": drawn.headers["etag"]})
     assert again.status_code == 304
     assert reader.head(picture).status_code == 200
+    assert len(drawn.content) < CARD_BYTES
+    vector = reader.get(picture.replace("card.png", "card.svg"))
+    assert vector.headers["content-type"] == "image/svg+xml"
+    assert "sandbox" in vector.headers["content-security-policy"]
+    assert all(
+        part in html for part in (f'href="{escape(one)}"' for one in (picture, vector.url.raw_path.decode()))
+    )
 
 
 def test_an_unknown_board_has_no_picture(place):

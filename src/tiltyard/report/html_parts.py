@@ -195,7 +195,7 @@ def _width(character: str) -> int:
     known = _WIDTH_OF.get(character)
     if known is not None:
         return known
-    if unicodedata.combining(character):
+    if unicodedata.combining(character) or unicodedata.category(character) == "Cf":
         return 0
     return (
         _WIDE_WIDTH_PER_MILLE if unicodedata.east_asian_width(character) in "WF" else _OTHER_WIDTH_PER_MILLE

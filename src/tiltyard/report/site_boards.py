@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.board_charts import charts_available
 from tiltyard.report.board_formats import first_place_text
+from tiltyard.report.escapes import escape_controls
 from tiltyard.report.html_parts import (
     FONT_FAMILY,
     cut_text,
@@ -27,14 +28,21 @@ _NAMED_MODEL_COUNT = 5
 CARD_WIDTH_PIXELS = 1200
 CARD_HEIGHT_PIXELS = 630
 _MARGIN_PIXELS = 64
-_INNER_PIXELS = CARD_WIDTH_PIXELS - 2 * _MARGIN_PIXELS
-_ROW_COUNT = 5
-_ROW_PIXELS = 44
-_NAME_CHARACTERS = 36
+_RIGHT_PIXELS, _INNER_PIXELS = CARD_WIDTH_PIXELS - _MARGIN_PIXELS, CARD_WIDTH_PIXELS - 2 * _MARGIN_PIXELS
+_ROW_COUNT = 6
+#: All rows together, and one of a few.
+_ROWS_PIXELS, _LARGEST_ROW_PIXELS = 320.0, 64.0
 #: The last line.
-_COUNTS_PIXELS = 590
+_COUNTS_PIXELS = 602
+_NAME_START_PIXELS = 170.0
 #: Where the bars begin and end.
-_BAR_START_PIXELS, _BAR_END_PIXELS = 700.0, 1136.0
+_BAR_START_PIXELS, _BAR_END_PIXELS = 640.0, 1020.0
+_VERDICT_SIZES_PIXELS = (68, 60, 54, 48, 42, 36, 30)
+#: So much wider is bold text.
+_BOLD_RATIO = 1.08
+_DARK, _BLUE, _INK = 'fill="#10293c"', 'fill="#1f5f8b"', 'fill="#1f2326"'
+_SOFT, _PALE, _HEAVY = 'fill="#5a6066"', 'fill="#b9cfde"', ' font-weight="bold"'
+_STATUS_COLOURS = {"good": "#86cf9f", "waits": "#e3b95f", "bad": "#f2998f", "quiet": "#b9cfde"}
 _LABEL = "tiltyard"
 _FONT_PIXELS = 11
 _HEIGHT_PIXELS = 20
@@ -186,24 +194,53 @@ def result_sentence(run: SiteRun) -> str:
     return f"{len(run.boards)} boards, by {run.by}." if run.boards else "No battle was rated."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareCard:
+    """What a card shows, from its top to its bottom."""
+
+    title: str
+    verdict: str
+    #: Models with their ranks and intervals; without any, ``note`` stands there.
+    rows: Sequence[SiteRow] = ()
+    note: str = ""
+    counts: str
+    #: In words, and how they look.
+    status: str = ""
+    status_kind: str = "quiet"
+    right_to_left: bool = False
+
+
 def render_card(run: SiteRun) -> str:
-    """The card of a run as SVG: title, result, and the first models with their intervals."""
-    return _card(f"{run.title}: {result_sentence(run)}", _parts(run))
+    """The card of a run as SVG."""
+    board, compared = headline_board(run), run.comparison
+    counts = [f"{run.battles:,} battles", f"{run.models:,} models"]
+    counts += [] if run.prompts is None else [f"{run.prompts:,} prompts"]
+    counts += [] if run.date is None else [run.date]
+    return draw_card(
+        ShareCard(
+            title=run.title,
+            verdict=result_sentence(run),
+            rows=() if board is None or compared is not None else board.rows,
+            note="" if compared is None else compared.numbers,
+            counts=" · ".join((*counts, "recompute it with tiltyard verify")),
+        )
+    )
 
 
-def render_board_card(title: str, sentence: str, rows: Sequence[SiteRow], counts: str) -> str:
-    """The card of an arena's board as SVG: title, who is first, and the first models with their ranks and intervals."""
-    return _card(f"{title}: {sentence}", _board_parts(title, sentence, rows[:_ROW_COUNT], counts))
-
-
-def _card(label: str, parts: Iterable[str]) -> str:
+def draw_card(card: ShareCard) -> str:
+    """A card as SVG: the verdict large on a dark ground; below it a band for each tier, with names and intervals."""
+    rows, note = card.rows[:_ROW_COUNT], wrap_text(card.note, 28, _INNER_PIXELS, 4)
+    height = min(_LARGEST_ROW_PIXELS, _ROWS_PIXELS / max(len(rows), 1))
+    head = _COUNTS_PIXELS - 56 - (height * len(rows) if rows else 44.0 * len(note) + 12)
+    notes = (_line(line, head + 56 + 44 * k, 28, _INK) for k, line in enumerate(note))
+    drawn = "".join((*_heading(card, head), *(_rows(rows, head + 16, height) if rows else notes)))
+    size = f'width="{CARD_WIDTH_PIXELS}" height="{CARD_HEIGHT_PIXELS}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{CARD_WIDTH_PIXELS}" height="{CARD_HEIGHT_PIXELS}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
         f'viewBox="0 0 {CARD_WIDTH_PIXELS} {CARD_HEIGHT_PIXELS}" role="img" aria-labelledby="title">\n'
-        f'<title id="title">{text_html(label)}</title>\n'
-        f'<rect width="{CARD_WIDTH_PIXELS}" height="{CARD_HEIGHT_PIXELS}" fill="#fcfcfa"/>\n'
-        f'<rect width="{CARD_WIDTH_PIXELS}" height="12" fill="#2f6f8f"/>\n'
-        f'<g font-family="{text_html(FONT_FAMILY)}" fill="#1d2328">\n{"".join(parts)}</g>\n</svg>\n'
+        f'<title id="title">{text_html(f"{card.title}: {card.verdict}")}</title>\n<rect {size} fill="#fbfaf7"/>\n'
+        f'<g font-family="{text_html(FONT_FAMILY)}">\n{drawn}{_line(card.counts, _COUNTS_PIXELS, 24, _SOFT)}'
+        f"{_line('Tiltyard', _COUNTS_PIXELS, 24, _BLUE + _HEAVY, end=True)}</g>\n</svg>\n"
     )
 
 
@@ -216,39 +253,63 @@ def card_png(svg: str) -> bytes | None:
     return bytes(vl_convert.svg_to_png(svg))
 
 
-def _parts(run: SiteRun) -> Iterator[str]:
-    y = 88.0
-    for line in wrap_text(run.title, 44, _INNER_PIXELS, 1):
-        yield _line(line, y, 44, bold=True)
-    y += 24
-    for line in wrap_text(result_sentence(run), 30, _INNER_PIXELS, 3):
-        y += 40
-        yield _line(line, y, 30)
-    board = headline_board(run)
-    if run.comparison is not None:
-        for line in wrap_text(run.comparison.numbers, 24, _INNER_PIXELS, 3):
-            y += 40
-            yield _line(line, y, 24, soft=True)
-    elif board is not None:
-        yield from _rows(board.rows[:_ROW_COUNT], y + 70)
-    counts = [f"{run.battles:,} battles", f"{run.models:,} models"]
-    counts += [] if run.prompts is None else [f"{run.prompts:,} prompts"]
-    yield _line(" · ".join((*counts, "recompute it with tiltyard verify")), _COUNTS_PIXELS, 22, soft=True)
+def _heading(card: ShareCard, height: float) -> Iterator[str]:
+    """Title and status in one line, and the verdict as large as there is room."""
+    yield f'<rect width="{CARD_WIDTH_PIXELS}" height="{height:g}" {_DARK}/>\n'
+    end, status = card.right_to_left, text_width(card.status, 24) * _BOLD_RATIO + 40 if card.status else 0.0
+    title = wrap_text(card.title, 32, _INNER_PIXELS - status - 24, 1)
+    yield _line(title[0], 82, 32, _PALE, end=end)
+    if card.status:
+        x, colour = _MARGIN_PIXELS if end else _RIGHT_PIXELS - status, _STATUS_COLOURS[card.status_kind]
+        yield f'<rect x="{x:.1f}" y="48" width="{status:.1f}" height="46" rx="23" fill="{colour}"/>\n'
+        yield _line(card.status, 80, 24, _DARK + _HEAVY, x=x + 20)
+    room = height - 130
+    for size in _VERDICT_SIZES_PIXELS:
+        lines = wrap_text(card.verdict, size * _BOLD_RATIO, _INNER_PIXELS, max(int(room / (1.2 * size)), 1))
+        if not lines[-1].endswith("…"):
+            break
+    for k, line in enumerate(lines):
+        y = 106 + size + room / 2 + 1.2 * size * (k - len(lines) / 2)
+        yield _line(line, y, size, 'fill="#ffffff"' + _HEAVY, end=end)
 
 
-def _board_parts(title: str, sentence: str, rows: Sequence[SiteRow], counts: str) -> Iterator[str]:
-    y = 88.0
-    for line in wrap_text(title, 36, _INNER_PIXELS, 1):
-        yield _line(line, y, 36, soft=True)
-    y += 16
-    for line in wrap_text(sentence, 40, _INNER_PIXELS, 4):
-        y += 50
-        yield _line(line, y, 40, bold=True)
-    room = int((_COUNTS_PIXELS - 40 - y - 60) // _ROW_PIXELS)
-    yield from _rows(
-        [replace(row, model=f"{_ranks(row)}   {row.model}") for row in rows[: max(room, 0)]], y + 60
-    )
-    yield _line(counts, _COUNTS_PIXELS, 22, soft=True)
+def _rows(rows: Sequence[SiteRow], top: float, height: float) -> Iterator[str]:
+    ends = [end for row in rows for end in (row.ci_low, row.ci_high) if end is not None]
+    span = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    scale = (_BAR_END_PIXELS - _BAR_START_PIXELS) / max(span[1] - span[0], 1e-9)
+    size = min(round(height * 0.55), 34)
+    for k, row in enumerate(rows):
+        y, middle = top + k * height, top + (k + 0.5) * height
+        if k == 0 or rows[k - 1].tier != row.tier:
+            tall = sum(other.tier == row.tier for other in rows) * height - 4
+            fill = "#e3eef6" if (row.tier or 1) % 2 else "#efece3"
+            yield f'<rect x="40" y="{y + 2:.1f}" width="1120" height="{tall:.1f}" rx="10" fill="{fill}"/>\n'
+        y = middle + size * 0.36
+        yield _line(_ranks(row), y, size, _SOFT)
+        name = _cut_inside(row.model, size, _BAR_START_PIXELS - _NAME_START_PIXELS - 24)
+        yield _line(name, y, size, _INK + _HEAVY * (row.rank_low == 1), x=_NAME_START_PIXELS)
+        if row.rating is None:
+            continue
+        yield _line(f"{row.rating:.0f}", y, size, _INK, end=True)
+        if row.ci_low is not None and row.ci_high is not None:
+            low, dot, high = (
+                _BAR_START_PIXELS + (value - span[0]) * scale
+                for value in (row.ci_low, row.rating, row.ci_high)
+            )
+            yield (
+                f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{middle:.1f}" y2="{middle:.1f}" stroke="#1f5f8b" '
+                f'stroke-width="6" stroke-linecap="round" stroke-opacity="0.45"/>'
+                f'<circle cx="{dot:.1f}" cy="{middle:.1f}" r="9" {_BLUE}/>\n'
+            )
+
+
+def _cut_inside(name: str, size: float, width: float) -> str:
+    """A name of at most this width: names of one family differ at their ends."""
+    shown = name = escape_controls(name)
+    while text_width(shown, size * _BOLD_RATIO) > width:
+        kept = len(shown) // 2 - 1
+        shown = f"{name[:kept]}…{name[-kept:]}"
+    return shown
 
 
 def _ranks(row: SiteRow) -> str:
@@ -257,32 +318,12 @@ def _ranks(row: SiteRow) -> str:
     return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
 
 
-def _rows(rows: Sequence[SiteRow], y: float) -> Iterator[str]:
-    ends = [end for row in rows for end in (row.ci_low, row.ci_high) if end is not None]
-    span = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    scale = (_BAR_END_PIXELS - _BAR_START_PIXELS) / max(span[1] - span[0], 1e-9)
-    for row in rows:
-        yield _line(cut_text(row.model, _NAME_CHARACTERS), y, 24)
-        if row.rating is not None:
-            yield (
-                f'<text x="{_BAR_START_PIXELS - 24:g}" y="{y:g}" font-size="24" text-anchor="end">'
-                f"{row.rating:.0f}</text>\n"
-            )
-        if row.rating is not None and row.ci_low is not None and row.ci_high is not None:
-            low, dot, high = (
-                _BAR_START_PIXELS + (value - span[0]) * scale
-                for value in (row.ci_low, row.rating, row.ci_high)
-            )
-            yield (
-                f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y - 8:g}" y2="{y - 8:g}" stroke="#2f6f8f" stroke-width="4"/>'
-                f'<circle cx="{dot:.1f}" cy="{y - 8:g}" r="8" fill="#2f6f8f"/>\n'
-            )
-        y += _ROW_PIXELS
-
-
-def _line(text: str, y: float, size: int, *, bold: bool = False, soft: bool = False) -> str:
-    style = (' font-weight="bold"' if bold else "") + (' fill="#5d6870"' if soft else "")
-    return f'<text x="{_MARGIN_PIXELS}" y="{y:g}" font-size="{size}"{style}>{sentence_html(text)}</text>\n'
+def _line(text: str, y: float, size: int, look: str, *, x: float = _MARGIN_PIXELS, end: bool = False) -> str:
+    """One line of text that begins at ``x``, or ends at the right margin."""
+    place = f'x="{_RIGHT_PIXELS}" text-anchor="end"' if end else f'x="{x:g}"'
+    shown = sentence_html(text)
+    shown = f"\u2067{shown}\u2069" if end and not text.isascii() else shown
+    return f'<text {place} y="{y:.1f}" font-size="{size}" {look}>{shown}</text>\n'
 
 
 def badge_text(run: SiteRun) -> str:

@@ -112,6 +112,7 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
         "policy": first.document.method.policy,
         "preview_address": paths.asked(paths.snapshot(*shown), chosen),
         "preview_picture": paths.board_card(*shown, chosen) if charts_available() else None,
+        "vector_picture": paths.board_card(*shown, chosen, "svg"),
         "query": query,
         "seen_digits": digits_to_show,
     }

@@ -21,9 +21,9 @@ def board_view(arena: str, view: str) -> str:
     return board(arena) if view == "board" else f"{board(arena)}/{view}"
 
 
-def board_card(arena: str, sha256: str, query: Mapping[str, str | None]) -> str:
-    """The picture of a published board for link previews."""
-    return asked(f"{snapshot(arena, sha256)}/card.png", query)
+def board_card(arena: str, sha256: str, query: Mapping[str, str | None], form: str = "png") -> str:
+    """The card of a published board, for link previews and to be posted."""
+    return asked(f"{snapshot(arena, sha256)}/card.{form}", query)
 
 
 def embed(arena: str, **query: str | None) -> str:

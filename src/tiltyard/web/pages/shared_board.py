@@ -1,10 +1,11 @@
-"""What other sites show of a board: the picture of a link preview, and a small board in a frame.
+"""What other sites show of a board: its card, which is the picture of a link preview, and a small board in a frame.
 
 Only boards of arenas that are open to everybody are shared. Other sites cannot tell who is asking.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -13,7 +14,7 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
-from tiltyard.report.site_boards import SiteRow, card_png, render_board_card
+from tiltyard.report.site_boards import ShareCard, SiteRow, card_png, draw_card
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import ReadableArena, boards_of, send_cacheable
 from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, gather_board_page
@@ -28,24 +29,30 @@ router = APIRouter(include_in_schema=False)
 
 #: Other sites may load these.
 _SHARED_HEADERS = {"Cross-Origin-Resource-Policy": "cross-origin"}
+#: An SVG that is opened by itself is a document.
+_CARD_POLICY = "default-src 'none'; sandbox"
 _EMBEDDED_ROW_LIMIT = 50
+#: A row of the card.
+_ROW = attrgetter("model", "bradley_terry", "low", "high", "rank_low", "rank_high", "tier")
 
 RowCount = Annotated[int, Query(ge=1, le=_EMBEDDED_ROW_LIMIT, description="How many models are shown.")]
 
 
-@router.api_route("/arenas/{arena}/boards/{sha256}/card.png", methods=["GET", "HEAD"])
+@router.api_route("/arenas/{arena}/boards/{sha256}/card.{form}", methods=["GET", "HEAD"])
 async def board_card(
-    arena: ReadableArena, sha256: Hash, request: Request, query: BoardQueryParams
+    arena: ReadableArena, sha256: Hash, form: Literal["png", "svg"], request: Request, query: BoardQueryParams
 ) -> Response:
-    """The picture of a published board, which other sites show beside a link to it."""
+    """The card of a published board: the picture that other sites show beside a link to it."""
     _check_public(arena)
     once = await boards_of(request).published(arena.arena, sha256)
     chosen = BoardQuery(**query.chosen_votes)  # type: ignore[arg-type]
     material = await gather_board_page(request, arena, chosen, once)
-    key = ("card", arena.title, localization_of(request).language, material.first.sha256)
-    made = await board_page_cache_of(request).drawn(key, lambda: _draw(request, material))
-    headers = {**_SHARED_HEADERS, "Vary": "Accept-Language"}
-    return send_cacheable(request, arena, *made, headers=headers, media_type="image/png")
+    first, language = material.first, localization_of(request).language
+    key = ("card", form, arena.title, language, first.sha256, first.citation.amended is None)
+    made = await board_page_cache_of(request).drawn(key, lambda: _draw(request, material, form))
+    headers = {**_SHARED_HEADERS, "Content-Security-Policy": _CARD_POLICY, "Vary": "Accept-Language"}
+    kind = "image/png" if form == "png" else "image/svg+xml"
+    return send_cacheable(request, arena, *made, headers=headers, media_type=kind)
 
 
 @router.api_route("/arenas/{arena}/embed", methods=["GET", "HEAD"], response_class=HTMLResponse)
@@ -94,34 +101,25 @@ def _check_public(arena: Arena) -> None:
         raise NotFound("boards of arenas that are not open to everybody are not shared with other sites")
 
 
-def _draw(request: Request, material: BoardPageData) -> bytes:
+def _draw(request: Request, material: BoardPageData, form: str) -> bytes:
     kept, first = board_page_cache_of(request), material.first
     view = filtered_view(kept.view(first), BoardQuery(retired="hide"))
-    said = pages_of(request).render(
-        "board/card.html",
-        request,
-        document=first.document,
-        headline=view.headline,
-        query=material.query,
-        shown_document=first.filtered or first.document,
-    )
-    sentence, _, counts = Markup(said).striptags().partition("|")  # noqa: S704 - a template of ours made it
+    values = {"board": first, "query": material.query, "view": view}
+    words = pages_of(request).render("board/card.html", request, **values)
+    kind, status, counts, verdict = Markup(words).striptags().split("|", 3)  # noqa: S704 - a template of ours made it
     claimed = view.headline.case in ("first", "shared")
-    rows = [
-        SiteRow(
-            line.model,
-            line.bradley_terry,
-            line.low,
-            line.high,
-            line.rank_low,
-            line.rank_high,
-            line.tier,
-            None,
-        )
-        for line in view.lines
-        if claimed and line.rank_low is not None
-    ]
-    png = card_png(render_board_card(material.arena.title, sentence.strip(), rows, counts.strip()))
+    card = ShareCard(
+        title=material.arena.title,
+        verdict=verdict.strip(),
+        rows=[SiteRow(*_ROW(line), None) for line in view.lines if claimed and line.rank_low is not None],
+        note=" · ".join(sorted(line.model for line in view.lines)),
+        counts=counts.strip(),
+        status=status.strip(),
+        status_kind=kind.strip(),
+        right_to_left=localization_of(request).direction == "rtl",
+    )
+    svg = draw_card(card)
+    png = card_png(svg) if form == "png" else svg.encode()
     if png is None:
         raise NotFound("pictures are not available on this server")
     return png

@@ -5,33 +5,15 @@ from playwright.sync_api import expect
 
 from support.ballots import bar, clickable, gone_on, matchup_of, needs_bundle, stage, start, voted
 from support.browsing import axe
+from support.phones import SHARE, SMALL_PHONE, SWIPE, ZOOMED_PHONE
 from support.postgres_servers import fresh_database
 from support.served import served
 from support.shown_kinds import fill_arena
 from tiltyard.settings.arena_settings import ArenaSettings
 
-SMALL_PHONE = (390, 664)
-#: The same phone at 200 % zoom.
-ZOOMED_PHONE = (195, 332)
 PROMPT = "Explain to somebody who has never seen one how a sailing boat gets along against the wind. " * 4
 LONG = "A sentence that goes on for a while and explains it. " * 12
 PATH = "/arenas/arena/vote"
-
-#: The part of the screen that the response in view takes, between the tabs and the bar.
-SHARE = """() => {
-  const seen = one => [...document.querySelectorAll(`.stage:not(.stage-ahead) ${one}`)]
-    .find(found => found.checkVisibility()).getBoundingClientRect();
-  const [response, tabs, bar] = [seen('.response'), seen('.tabs'), seen('.bar')];
-  const height = Math.min(response.bottom, bar.top) - Math.max(response.top, tabs.bottom);
-  return height * response.width / (innerWidth * innerHeight);
-}"""
-SWIPE = """(stage, across) => {
-  const target = [...stage.querySelectorAll('.response')].find(one => one.checkVisibility());
-  const finger = clientX => new Touch({identifier: 1, target, clientX, clientY: 300});
-  const [from, to] = [finger(195), finger(195 + across)];
-  target.dispatchEvent(new TouchEvent('touchstart', {bubbles: true, touches: [from], changedTouches: [from]}));
-  target.dispatchEvent(new TouchEvent('touchend', {bubbles: true, touches: [], changedTouches: [to]}));
-}"""
 
 
 @pytest.fixture(scope="module")

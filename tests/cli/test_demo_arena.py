@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -28,7 +29,7 @@ from tiltyard.arena.demo_arena import fill_demo_arena
 from tiltyard.arena.operators.exclusions import list_exclusions
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.cli.demo import _filled, demo_script
-from tiltyard.errors import Conflict
+from tiltyard.errors import Conflict, TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
@@ -150,6 +151,30 @@ def test_a_port_that_is_taken_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     assert ran.code == 2
     assert "--port" in ran.err
     assert list(tmp_path.iterdir()) == []
+
+
+class SlowBoards:
+    """Boards that come in four steps."""
+
+    def __init__(self):
+        self.votes = 0
+
+    def newest(self, _arena):
+        self.votes += 25
+        return [SimpleNamespace(source=source, votes=self.votes // (1 + source)) for source in (0, 1)]
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_slow_rater_is_waited_for_and_one_that_ended_is_not(works, monkeypatch, caplog):
+    monkeypatch.setattr(demo_arena, "_TELLING_SECONDS", 0.01)
+    registry, queue = SimpleNamespace(boards=SlowBoards(), pool=None), SimpleNamespace(arena=1)
+    play = demo_arena._DemoRun(registry, queue, demo_script(), 7, lambda _done: None)
+    play.people, play.judges = 100, 50
+    rater = SimpleNamespace(is_alive=lambda: works or registry.boards.votes < 50)
+    with nullcontext() if works else pytest.raises(TiltyardError, match="75 of 150"):
+        asyncio.run(play.published(rater))
+    assert "37 of 150" in caplog.text
+    assert registry.boards.votes == (100 if works else 50)
 
 
 def unprivileged():

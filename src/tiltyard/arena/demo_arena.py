@@ -6,6 +6,7 @@ They request matchups and vote like real voters, except that they know which mod
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 import threading
 import time
@@ -50,8 +51,9 @@ _SKIP_PROBABILITY, _UNDO_PROBABILITY, _REMARK_PROBABILITY = 0.03, 0.01, 0.015
 _HUMAN_TO_JUDGE_VOTE_RATIO = 6
 #: Votes cast after the newcomer joins, and votes of the voter who is excluded.
 _NEWCOMER_VOTES, _RIGGED_VOTES = 200, 30
-#: Seconds to wait for the last board, and between polls.
-_BOARD_WAIT_SECONDS, _POLL_SECONDS = 120.0, 0.1
+#: Seconds between two notes about a board that does not come, and between polls.
+_TELLING_SECONDS, _POLL_SECONDS = 20.0, 0.1
+_LOG = logging.getLogger(__name__)
 _JUDGES = ("owl-judge", "magpie-judge", "rook-judge", "jay-judge")
 
 
@@ -98,9 +100,9 @@ async def fill_demo_arena(
         play.judges = _counted(queue, JUDGE)
         if before < votes:
             on_vote(before)
-            with _rated(registry.url):
+            with _rated(registry.url) as rater:
                 await play.run(votes)
-                await play.published()
+                await play.published(rater)
         return play.people - before
     finally:
         await registry.stop()
@@ -134,19 +136,19 @@ class _DemoRun:
         await _import(self._registry, script, newcomer=True)
         await self._voting(votes)
 
-    async def published(self) -> None:
+    async def published(self, rater: threading.Thread) -> None:
+        """Wait for the last boards as long as the rater works, and say from time to time how far it is."""
         wanted = {HUMAN: self.people, JUDGE: self.judges}
-        end = time.monotonic() + _BOARD_WAIT_SECONDS
-        while any(wanted.values()):
+        rated, told = dict.fromkeys(wanted, 0), time.monotonic()
+        while any(rated[source] < votes for source, votes in wanted.items()):
             await asyncio.sleep(_POLL_SECONDS)
-            for one in self._registry.boards.newest(self._voting_queue.arena):
-                if one.votes >= wanted[one.source]:
-                    wanted[one.source] = 0
-            if time.monotonic() > end:
-                raise TiltyardError(
-                    f"arena {self._demo_script.arena} was filled, but no board was published within {_BOARD_WAIT_SECONDS:g} seconds; "
-                    "the log above says why"
-                )
+            rated |= {one.source: one.votes for one in self._registry.boards.newest(self._voting_queue.arena)}
+            how_far = f"{sum(rated.values()):,} of {sum(wanted.values()):,} votes are on a board"
+            if not rater.is_alive():
+                raise TiltyardError(f"the rater has ended: {how_far}; the log above says why")
+            if time.monotonic() - told > _TELLING_SECONDS:
+                told = time.monotonic()
+                _LOG.warning("still rating, because this machine is slow or busy: %s", how_far)
 
     async def _voting(self, upto: int) -> None:
         """Let people and judges vote concurrently until people have cast ``upto`` votes."""
@@ -290,13 +292,13 @@ async def _import(registry: ArenaRegistry, demo_script: DemoScript, *, newcomer:
 
 
 @contextmanager
-def _rated(url: str) -> Iterator[None]:
+def _rated(url: str) -> Iterator[threading.Thread]:
     """Run a rater in a thread, because its ratings decide which models are matched."""
     stop = threading.Event()
     thread = threading.Thread(target=rate_arenas, args=(url, stop), name="rater", daemon=True)
     thread.start()
     try:
-        yield
+        yield thread
     finally:
         stop.set()
         thread.join()

@@ -9,7 +9,7 @@ from typing import Literal
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.board_charts import charts_available
-from tiltyard.report.board_formats import first_place_text
+from tiltyard.report.board_formats import first_place_text, rank_range
 from tiltyard.report.escapes import escape_controls
 from tiltyard.report.html_parts import (
     FONT_FAMILY,
@@ -285,7 +285,7 @@ def _rows(rows: Sequence[SiteRow], top: float, height: float) -> Iterator[str]:
             fill = "#e3eef6" if (row.tier or 1) % 2 else "#efece3"
             yield f'<rect x="40" y="{y + 2:.1f}" width="1120" height="{tall:.1f}" rx="10" fill="{fill}"/>\n'
         y = middle + size * 0.36
-        yield _line(_ranks(row), y, size, _SOFT)
+        yield _line(rank_range(row.rank_low, row.rank_high), y, size, _SOFT)
         name = _cut_inside(row.model, size, _BAR_START_PIXELS - _NAME_START_PIXELS - 24)
         yield _line(name, y, size, _INK + _HEAVY * (row.rank_low == 1), x=_NAME_START_PIXELS)
         if row.rating is None:
@@ -310,12 +310,6 @@ def _cut_inside(name: str, size: float, width: float) -> str:
         kept = len(shown) // 2 - 1
         shown = f"{name[:kept]}…{name[-kept:]}"
     return shown
-
-
-def _ranks(row: SiteRow) -> str:
-    if row.rank_low is None:
-        return "–"
-    return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
 
 
 def _line(text: str, y: float, size: int, look: str, *, x: float = _MARGIN_PIXELS, end: bool = False) -> str:

@@ -49,6 +49,18 @@ def test_what_length_won_is_taken_away():
     assert (said["votes"], said["left_out"]) == (4000, 0)
 
 
+@pytest.mark.parametrize("unused", [("headers",), STYLE_TRAITS])
+def test_a_trait_that_no_response_has_leaves_the_others(unused):
+    rng = np.random.default_rng(7)
+    known = styles(rng)
+    ballots = votes(rng, known)
+    for trait in unused:
+        known[:, 2 + STYLE_TRAITS.index(trait)] = 0
+    said = styled_ratings(ballots, MODELS, known, ABOUT, voters=True)
+    assert [one["trait"] for one in said["effects"]] == [one for one in STYLE_TRAITS if one not in unused]
+    assert all(row["plain"]["rating"] is not None for row in said["rows"])
+
+
 def test_votes_on_responses_of_unknown_style_are_left_out_and_counted():
     rng = np.random.default_rng(8)
     known = styles(rng)

@@ -79,10 +79,13 @@ def styled_ratings(
     left, right = traits[0][known].astype(float), traits[1][known].astype(float)
     total = left + right
     differences = (left - right) / np.where(total == 0.0, 1.0, total)
-    table = covariate_table(ballots[known], models, differences, STYLE_TRAITS, voters=voters)
+    # A trait that no response has says nothing; the fit would be singular.
+    varied = np.flatnonzero(differences.any(axis=0))
+    names = tuple(STYLE_TRAITS[k] for k in varied)
+    table = covariate_table(ballots[known], models, differences[:, varied], names, voters=voters)
     place = {name: k for k, name in enumerate(table.models)}
     plain = fit_or_none(BradleyTerry(), table)
-    styled = fit_or_none(BradleyTerry(style=True), table)
+    styled = fit_or_none(BradleyTerry(style=True), table) if names else None
     return {
         **about,
         "votes": int(known.sum()),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.files.answer import Answer
+from tiltyard.files.answer import Answer, AnswerUsage
 from tiltyard.simulation.demo.demo_roster import MODELS, AnswerLevel, DemoPrompt, demo_prompts, level_of
 
 #: How models begin and end, by language. A model without a line here says nothing but the answer.
@@ -124,15 +124,27 @@ def demo_answers(*models: str) -> Iterator[Answer]:
     for number, model in enumerate(MODELS):
         if not models or model in models:
             for p, prompt in enumerate(demo_prompts()):
+                response = _response(model, prompt, level_of(number, p))
                 yield Answer(
                     prompt_id=prompt.name,
                     prompt=prompt.text,
                     model=model,
-                    response=_response(model, prompt, level_of(number, p)),
+                    response=response,
+                    usage=_usage(model, response if prompt.kind == "text" else ""),
                     kind=prompt.kind,
                     category=prompt.category,
                     language=prompt.language,
                 )
+
+
+def _usage(model: str, response: str) -> AnswerUsage:
+    """What it took: stronger models are slower and dearer."""
+    tokens, size = 40 + len(response) // 4, 2.0 ** (MODELS[model][0] / 100.0)
+    return AnswerUsage(
+        output_tokens=tokens,
+        cost_usd=round(4e-6 * size * tokens, 7),
+        latency_seconds=0.3 + 0.01 * size * tokens,
+    )
 
 
 def _response(model: str, prompt: DemoPrompt, level: AnswerLevel) -> str:

@@ -86,10 +86,7 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
     path = paths.board(material.arena.name)
     if material.permanent:
         path = paths.snapshot(material.arena.name, first.snapshot.sha256)
-    shown, chosen = (
-        (material.arena.name, first.snapshot.sha256),
-        query.chosen_votes,
-    )
+    shown, chosen = (material.arena.name, first.snapshot.sha256), query.chosen_votes
     values: dict[str, object] = {
         "active": "board",
         "arena": material.arena,
@@ -198,19 +195,8 @@ COLUMNS: Mapping[str, type] = {
 #: Columns that have another name than their field.
 _FIELDS = {"place": "rank", "settled_above_next": "above_next"}
 #: Columns of the ranking policy, which are not in a file of phase 1.
-_POLICY_COLUMNS = frozenset(
-    (
-        "rank_low",
-        "rank_high",
-        "tier",
-        "badge",
-        "settled_above_next",
-        "rating",
-        "rd",
-        "volatility",
-        "bradley_terry",
-    )
-) | {"low", "high", "confidence", "coverage"}
+_POLICY_COLUMNS = {"rank_low", "rank_high", "tier", "badge", "settled_above_next", "rating", "rd"}
+_POLICY_COLUMNS |= {"volatility", "bradley_terry", "low", "high", "confidence", "coverage"}
 _OF_EACH = ("place", "rank_low", "rank_high", "score", "votes")
 #: Columns of a file that compares people and judges.
 COMPARISON_COLUMNS: Mapping[str, type] = {

@@ -111,7 +111,7 @@ def _draw(request: Request, material: BoardPageData, form: str) -> bytes:
     card = ShareCard(
         title=material.arena.title,
         verdict=verdict.strip(),
-        rows=[SiteRow(*_ROW(line), None) for line in view.lines if claimed and line.rank_low is not None],
+        rows=[SiteRow(*(*_ROW(line), None)) for line in view.lines if claimed and line.rank_low is not None],
         note=" · ".join(sorted(line.model for line in view.lines)),
         counts=counts.strip(),
         status=status.strip(),

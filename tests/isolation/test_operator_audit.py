@@ -197,6 +197,10 @@ class Steps:
         )
         number = self.one("SELECT max(invitation) FROM invitations")
         self.use(
+            "POST /operator/arenas/{arena}/invitations/{invitation}/remind",
+            f"{PAGES}/invitations/{number}/remind",
+        )
+        self.use(
             "POST /operator/arenas/{arena}/invitations/{invitation}/revoke",
             f"{PAGES}/invitations/{number}/revoke",
         )

@@ -39,10 +39,8 @@ def test_from_the_installation_to_the_first_vote_of_a_colleague(started):
         submitted(operator, f"{where}/let-in", expected="4", enable="true")
         (rules,) = page.blocks("markdown")
         submitted(operator, f"{arena}/texts", instructions=rules, consent="Votes are stored without names.")
-        made = operator.post(
-            f"{arena}/invitations", data={"batch": "pilot team", "uses": "5", "days": "14"}
-        ).text
-        (link,) = set(re.findall(r"/join/[\w-]+", made))
+        made = operator.post(f"{arena}/invitations", data={"people": "Anna\nBen"}).text
+        link, _ = re.findall(r"/join/[\w-]+", made)
         assert "Response A" in operator.get(f"{arena}/preview").text
         submitted(operator, f"{arena}/stage", act="open")
 
@@ -55,4 +53,8 @@ def test_from_the_installation_to_the_first_vote_of_a_colleague(started):
         shown = colleague.get(submitted(colleague, "/arenas/haiku/vote", consent=consent)).text
         (matchup,) = set(re.findall(r'data-matchup="([^"]+)"', shown))
         submitted(colleague, f"/matchups/{matchup}/vote", winner="model_a", ballot="0")
-        assert re.search(r"<td class=\"n\">1</td>", operator.get(arena).text)
+        invited = operator.get(f"{arena}/invitations").text
+        assert re.findall(r"(Anna|Ben)</bdi></th><td[^>]*>(\d) of 2<", invited) == [
+            ("Ben", "0"),
+            ("Anna", "1"),
+        ]

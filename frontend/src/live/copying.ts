@@ -5,19 +5,22 @@ export function addCopyButtons(root: ParentNode, word: (name: string) => string)
     return;
   }
   for (const block of root.querySelectorAll<HTMLElement>(".response-text pre:not(.live-tail)")) {
-    if (block.parentElement?.classList.contains("copied-code") === true) {
-      continue;
+    if (block.parentElement?.classList.contains("copied-code") !== true) {
+      addCopyButton(block, "tool copy", word);
     }
-    const holder = document.createElement("div");
-    holder.className = "copied-code";
-    block.replaceWith(holder);
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "tool copy";
-    button.textContent = word("copy");
-    button.addEventListener("click", () => void copy(button, block, word));
-    holder.append(block, button);
   }
+}
+
+export function addCopyButton(block: HTMLElement, look: string, word: (name: string) => string): void {
+  const holder = document.createElement("div");
+  holder.className = "copied-code";
+  block.replaceWith(holder);
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = look;
+  button.textContent = word("copy");
+  button.addEventListener("click", () => void copy(button, block, word));
+  holder.append(block, button);
 }
 
 async function copy(button: HTMLElement, block: HTMLElement, word: (name: string) => string): Promise<void> {

@@ -70,31 +70,38 @@ def entry(
 @database_command(app, "invite")
 def invite(
     name: Name,
-    batch: Annotated[str, typer.Option(help="Whom the link is for; only operators see it.")],
+    batch: Annotated[str, typer.Option(help="What the link is for; only operators see it.")] = "invited",
+    person: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for", metavar="NAME", help="A person; repeat it for more. Each has a link of their own."
+        ),
+    ] = None,
     uses: Annotated[int, typer.Option(min=1, help="How many people it lets in.")] = 1,
     expires: Annotated[str, typer.Option(metavar="TIME", help="How long: 14d, 12h or 30m.")] = "14d",
     base_url: BaseUrl = None,
 ) -> None:
-    """Make an invitation link and print it. It is not shown again."""
+    """Make invitation links and print them. They are not shown again."""
     from tiltyard.arena.content.arenas import find_arena
-    from tiltyard.arena.operators.invitations import InvitationTerms
-    from tiltyard.arena.operators.invitations import invite as make_invitation
+    from tiltyard.arena.operators.invitations import InvitationTerms, invite_all
     from tiltyard.settings.serving_settings import read_serving
 
     environment = serving_environment()
     settings = read_serving(environment.variables, base_url=base_url)
-    terms = InvitationTerms(batch, uses, parse_duration(expires))
+    terms = [InvitationTerms(batch, uses, parse_duration(expires), one) for one in person or [None]]
 
-    async def making(pool: ConnectionPool) -> tuple[str, Invitation, ArenaSettings]:
-        code, made = await make_invitation(pool, name, terms, shard=settings.shard, actor="cli")
-        return code, made, (await find_arena(pool, name)).settings
+    async def making(pool: ConnectionPool) -> tuple[list[tuple[str, Invitation]], ArenaSettings]:
+        made = await invite_all(pool, name, terms, shard=settings.shard, actor="cli")
+        return made, (await find_arena(pool, name)).settings
 
-    code, made, now = run_with_pool(making)
-    typer.echo(f"{link_address(environment, base_url)}/join/{code}")
-    people = "1 person" if uses == 1 else f"{uses:,} people"
-    typer.echo(
-        f"Invitation {made.invitation} lets in {people} until {moment_text(made.expires_at)} UTC.", err=True
-    )
+    made, now = run_with_pool(making)
+    for code, one in made:
+        called = "" if one.name is None else f"{escape_controls(one.name)}  "
+        typer.echo(f"{called}{link_address(environment, base_url)}/join/{code}")
+        people = "1 person" if uses == 1 else f"{uses:,} people"
+        typer.echo(
+            f"Invitation {one.invitation} lets in {people} until {moment_text(one.expires_at)} UTC.", err=True
+        )
     if now.visibility == "closed":
         typer.echo(_entry_sentence(name, now), err=True)
     elif now.entry != "invitation":
@@ -115,7 +122,9 @@ def invitations(name: Name) -> None:
         came = f"{one.uses:,}{most} came in"
         if one.of_one_network > 1:
             came += f", {one.of_one_network:,} from one network"
-        typer.echo(f"{one.invitation:>4}  {escape_controls(one.batch)}  {came}  {_state(one)}")
+        if one.name is not None:
+            came += f", {one.votes:,} votes"
+        typer.echo(f"{one.invitation:>4}  {escape_controls(one.called)}  {came}  {_state(one)}")
 
 
 @database_command(app, "revoke-invitation")
@@ -132,7 +141,7 @@ def revoke_invitation(
     revoked = run_with_pool(lambda pool: revoke(pool, name, invitation, actor="cli"))
     people = "1 person" if revoked.uses == 1 else f"{revoked.uses:,} people"
     typer.echo(
-        f"Invitation {invitation} ({escape_controls(revoked.batch)}) is revoked; {people} came in by it. "
+        f"Invitation {invitation} ({escape_controls(revoked.called)}) is revoked; {people} came in by it. "
         "Running servers reject them within five seconds."
     )
 

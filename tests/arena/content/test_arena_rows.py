@@ -23,6 +23,7 @@ from tiltyard.arena.content.arenas import (
     read_prompt_filters,
     reserve_arena_number,
 )
+from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.log.buckets import shared_bucket
 from tiltyard.arena.operators.arena_changes import find_open_matchups, open_matchups_with
 from tiltyard.errors import Conflict, NotFound
@@ -189,3 +190,15 @@ def _searched(server, template):
         asyncio.run(make_arena(url, 2, 1))
         SEARCHED["url"] = url
         yield
+
+
+def test_prompts_are_called_by_their_first_words(database):
+    made = asyncio.run(make_arena(database, 2, 3))
+    with connect(database) as connection:
+        connection.execute("UPDATE prompts SET text = E'  Why\n\tso? ' || repeat('x', 200) WHERE prompt = 0")
+        connection.execute("UPDATE prompts SET text = NULL, withdrawn_at = now() WHERE prompt = 1")
+        connection.execute("UPDATE prompts SET text = ' ' WHERE prompt = 2")
+        names = [name for (name,) in connection.execute("SELECT name FROM prompts ORDER BY prompt")]
+    words = asked(database, lambda pool: read_prompt_words(pool, made, [*names, None, "no such"]))
+    assert words.pop(names[0]) == f"Why so? {'x' * 71}…"
+    assert words == {name: name for name in names[1:]}

@@ -11,6 +11,7 @@ import pytest
 from support.bare_arenas import make_arena
 from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.log.buckets import run_statement
 from tiltyard.arena.operators import invitations
 from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.arena.operators.invitations import (
@@ -20,12 +21,16 @@ from tiltyard.arena.operators.invitations import (
     find_invitation,
     find_passcode,
     invite,
+    invite_all,
     list_invitations,
     new_passcode,
+    renew_invitation,
     revoke_invitation,
     set_passcode,
     use_invitation,
 )
+from tiltyard.arena.operators.moderation import read_voter_names
+from tiltyard.arena.operators.voter_data import erase_session, erase_voter, read_held_data
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import BadOption, Conflict, InputError, NotAdmitted, NotFound, StoreFault
 from tiltyard.foundation import caches
@@ -316,9 +321,54 @@ async def test_invitations_belong_to_their_arena(scene):
         assert (await list_invitations(pool, "second"))[0].revoked_at is None
 
 
+async def invite_by_name(pool, *names):
+    terms = [InvitationTerms("team", name=name) for name in names]
+    return await invite_all(pool, "arena", terms, shard=0, actor="cli")
+
+
+async def named(pool):
+    return {one.name: one for one in await list_invitations(pool, "arena")}
+
+
+async def test_names_are_with_the_links_and_in_no_log(scene):
+    async with scene() as pool:
+        (code, anna), (_, ben) = await invite_by_name(pool, "Anna", "Ben")
+        grant = await use(pool, code)
+        listed = await named(pool)
+        assert (listed["Anna"].session, listed["Anna"].uses, listed["Ben"].session) == (
+            grant.session,
+            1,
+            None,
+        )
+        assert await read_voter_names(pool, [grant.session, 5]) == {grant.session: "Anna"}
+        held = await read_held_data(pool, grant.session)
+        assert held["account"]["invited_as"] == "Anna"
+        # Ben's first link is worth nothing once there is another; who has come in gets no other.
+        assert await renew_invitation(pool, "arena", anna.invitation, shard=0, actor="cli") is None
+        other, renewed = await renew_invitation(pool, "arena", ben.invitation, shard=0, actor="cli")
+        assert (renewed.invitation, renewed.name) == (ben.invitation, "Ben")
+        assert (await find_invitation(pool, other)).trouble is None
+    assert "Anna" not in str(sql(scene.database, "SELECT detail::text FROM audit"))
+
+
+async def test_names_go_with_their_voters(scene):
+    async with scene() as pool:
+        made = await invite_by_name(pool, "Anna", "Ben", "Cleo", "Dora")
+        grants = [await use(pool, code) for code, _ in made[:3]]
+        # By an operator, by the person, by revoking a link that nobody has used, and with the arena.
+        await erase_session(pool, "arena", grants[0].session, reason="asked", actor="cli")
+        await erase_voter(pool, grants[1].session, reason="asked", actor="voter")
+        await revoke_invitation(pool, "arena", made[3][1].invitation, actor="cli")
+        assert set(await named(pool)) == {None, "Cleo"}
+        await run_statement(pool, "stages_revoke_invitations", {"arena": (await arena_of(pool)).arena})
+        assert set(await named(pool)) == {None}
+
+
 @pytest.mark.parametrize(
     "options",
     [
+        {"batch": "x", "name": ""},
+        {"batch": "x", "name": "a\tb"},
         {"batch": ""},
         {"batch": " x"},
         {"batch": "a\nb"},

@@ -326,6 +326,36 @@ def test_the_operator_invites_lists_and_revokes(site):
     assert [action for _, action, _ in audited(site)] == ["invite", "revoke invitation"]
 
 
+def test_people_are_invited_reminded_and_deleted_by_name(site):
+    operator, page = signed(site), "/operator/arenas/arena/invitations"
+    base = site.registry.settings.address()
+    made = operator.post(page, data={"people": "Anna\n\n Ben \n"}).text
+    links = re.findall(r"data-invitation>([^<]+)<", made)
+    assert (len(links), made.count('class="qr-code"')) == (2, 2)
+    client = site.client()
+    come_in(client, links[0].removeprefix(base))
+    matchup = client.post("/api/v1/arenas/arena/matchups", json={}).json()["matchup"]
+    client.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "tie"})
+    rows = re.findall(
+        r'(Anna|Ben)</bdi></th><td class="operator-tight">(\d) votes?<', operator.get(page).text
+    )
+    assert rows == [("Ben", "0"), ("Anna", "1")]
+    reminded = [operator.post(f"{page}/{number}/remind").text for number in (1, 2)]
+    assert re.search(r"data-invitation>([^<]+)<", reminded[0])[1] == f"{base}/arenas/arena/vote"
+    again = re.search(r"data-invitation>([^<]+)<", reminded[1])[1]
+    assert again not in links
+    assert site.client().get(links[1].removeprefix(base)).status_code != 200
+    assert "Anna" in client.get("/arenas/arena/mine/data").text
+    assert "Anna" in operator.get("/operator/arenas/arena/voters").text
+    erase = "/operator/arenas/arena/erase"
+    assert operator.get(erase, params={"session": "Ben"}).status_code == 422
+    session = re.search(
+        r'name="session" value="(\d+)"', operator.get(erase, params={"session": "Anna"}).text
+    )[1]
+    assert operator.post(erase, data={"session": session, "reason": "asked"}).status_code == 200
+    assert "Anna" not in operator.get(page).text + operator.get("/operator/arenas/arena/voters").text
+
+
 def test_the_operator_sets_a_passcode(site):
     operator, page = signed(site), "/operator/arenas/arena/invitations"
     change_entry(site, "passcode")

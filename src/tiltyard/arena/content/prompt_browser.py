@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from tiltyard.arena.content.arenas import Arena, find_model, find_prompt
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows
-from tiltyard.postgres.connections import ConnectionPool
+from tiltyard.postgres.connections import ConnectionPool, Database
 
 MAX_SEARCH_CHARACTERS = 200
 #: Prompts that one request looks at; and if it searches the texts of responses too.
@@ -88,6 +89,16 @@ async def browse_prompts(
     if len(rows) > limit:
         return PromptPage(found, found[-1].prompt)
     return PromptPage(found, None if rest is None else int(upto))
+
+
+async def read_prompt_words(
+    database: Database, arena: Arena, names: Iterable[str | None]
+) -> dict[str | None, str]:
+    """What people call prompts: their first words, by name. A withdrawn prompt keeps its name."""
+    rows = await fetch_rows(
+        database, "browse_words", {"arena": arena.arena, "names": list({one for one in names if one})}
+    )
+    return dict(rows)
 
 
 async def list_prompt_responses(pool: ConnectionPool, arena: Arena, prompt: str) -> list[BrowsedResponse]:

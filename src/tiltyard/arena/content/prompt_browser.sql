@@ -47,6 +47,14 @@ WHERE p.arena = %(arena)s AND p.prompt > %(after)s AND p.prompt <= %(upto)s
     )
 ORDER BY p.prompt LIMIT %(limit)s;
 
+-- name: browse_words
+-- The first words of prompts, by name; a withdrawn one, or one without words, has its name.
+SELECT name, coalesce(nullif(CASE WHEN length(words) > 80 THEN left(words, 79) || '…' ELSE words END, ''), name)
+FROM (
+    SELECT name, btrim(regexp_replace(left(text, 400), '[[:space:]]+', ' ', 'g')) AS words
+    FROM prompts WHERE arena = %(arena)s AND name = ANY(%(names)s)
+) n;
+
 -- name: browse_responses
 -- Models that have a live or a hidden response to a prompt, and which of both it is.
 SELECT m.name, bool_and(r.withdrawn_at IS NOT NULL)

@@ -60,14 +60,17 @@ _UNKNOWN_ORIGIN = VoterOrigin()
 
 @dataclass(frozen=True, slots=True)
 class InvitationTerms:
-    """What an invitation link is for: the name of its batch, how many people may use it, and for how long."""
+    """What an invitation link is for: its batch, how many people may use it, for how long, and who, if it is for one."""
 
     batch: str
     uses: int = 1
     life: timedelta = timedelta(days=DEFAULT_INVITATION_DAYS)
+    name: str | None = None
 
     def __post_init__(self) -> None:
         validate_name("batch", self.batch)
+        if self.name is not None:
+            validate_name("the name", self.name)
         if not 1 <= self.uses <= _USE_LIMIT:
             raise BadOption(f"uses is {self.uses}; expected a number of people from 1 to {_USE_LIMIT:,}")
         if not timedelta(0) < self.life <= _MAX_LIFETIME:
@@ -80,6 +83,8 @@ class Invitation:
 
     invitation: int
     batch: str
+    #: Whom it is for, if it is for one person who has a name.
+    name: str | None
     is_passcode: bool
     #: How many people may use it; ``None`` for a passcode.
     uses_allowed: int | None
@@ -90,6 +95,14 @@ class Invitation:
     revoked_at: datetime | None
     #: How many of those who came in were of one network at most. Networks are kept for a month.
     of_one_network: int = 0
+    #: Of a named one: the voter who came in by it, and how many of their votes stand.
+    session: int | None = None
+    votes: int = 0
+
+    @property
+    def called(self) -> str:
+        """Whom it is for."""
+        return self.name or self.batch
 
     @property
     def used_up(self) -> bool:
@@ -125,10 +138,17 @@ async def invite(
     pool: ConnectionPool, arena: str, terms: InvitationTerms, *, shard: int, actor: str
 ) -> tuple[str, Invitation]:
     """Make an invitation link; return its code, which cannot be shown again, and its record."""
+    (made,) = await invite_all(pool, arena, [terms], shard=shard, actor=actor)
+    return made
+
+
+async def invite_all(
+    pool: ConnectionPool, arena: str, terms: Sequence[InvitationTerms], *, shard: int, actor: str
+) -> list[tuple[str, Invitation]]:
+    """Make all of these links, or none; return the codes and the records."""
     async with pool.connection() as connection, connection.transaction():
         found = await find_arena(connection, arena)
-        (made,) = await add_invitations(connection, found, [terms], shard=shard, actor=actor)
-    return made
+        return await add_invitations(connection, found, terms, shard=shard, actor=actor)
 
 
 async def add_invitations(
@@ -143,10 +163,11 @@ async def add_invitations(
         )
     added = []
     for one in terms:
-        code = f"{shard}-{secrets.token_urlsafe(_CODE_BYTES)}"
+        code = _new_code(shard)
         values = {
             "arena": arena.arena,
             "batch": one.batch,
+            "name": one.name,
             "code": hash_token(code),
             "passcode": None,
             "uses": one.uses,
@@ -181,7 +202,7 @@ async def set_passcode(
         await connection.execute(statement("invitations_lock"), {"arena": found.arena})
         row = await fetch_row(connection, "invitations_revoke_passcode", {"arena": found.arena})
         values = {"arena": found.arena, "batch": _PASSCODE_BATCH, "passcode": digest}
-        unlimited = {"code": None, "uses": None, "life": None}
+        unlimited = {"name": None, "code": None, "uses": None, "life": None}
         made = Invitation(*await fetch_one(connection, "invitations_add", values | unlimited))
         about = {"invitation": [None if row is None else row[0], made.invitation]}
         await write_audit_entry(connection, actor, "set passcode", about, arena=found.arena)
@@ -219,6 +240,27 @@ async def revoke_invitation(pool: ConnectionPool, arena: str, invitation: int, *
         }
         await write_audit_entry(connection, actor, "revoke invitation", about, arena=found.arena)
     return revoked
+
+
+async def renew_invitation(
+    pool: ConnectionPool, arena: str, invitation: int, *, shard: int, actor: str
+) -> tuple[str, Invitation] | None:
+    """Another code for a link that nobody has used, in place of the earlier one; ``None`` if somebody has."""
+    code = _new_code(shard)
+    async with pool.connection() as connection, connection.transaction():
+        found = await find_arena(connection, arena)
+        life = timedelta(days=DEFAULT_INVITATION_DAYS)
+        values = {"arena": found.arena, "invitation": invitation, "code": hash_token(code), "life": life}
+        row = await fetch_row(connection, "invitations_renew", values)
+        if row is None:
+            return None
+        about = {"invitation": invitation, "renewed": [False, True]}
+        await write_audit_entry(connection, actor, "renew invitation", about, arena=found.arena)
+    return code, Invitation(*row)
+
+
+def _new_code(shard: int) -> str:
+    return f"{shard}-{secrets.token_urlsafe(_CODE_BYTES)}"
 
 
 async def find_invitation(pool: ConnectionPool, code: str) -> InvitationOffer:

@@ -4,17 +4,29 @@ SELECT FROM arenas WHERE arena = %(arena)s FOR NO KEY UPDATE;
 
 -- name: invitations_add
 -- A new link, or a new passcode.
-INSERT INTO invitations (arena, batch, code_sha256, passcode_argon2, uses_allowed, expires_at)
-VALUES (%(arena)s, %(batch)s, %(code)s, %(passcode)s, %(uses)s, now() + %(life)s::interval)
-RETURNING invitation, batch, passcode_argon2 IS NOT NULL, uses_allowed, uses, created_at, expires_at, revoked_at;
+INSERT INTO invitations (arena, batch, name, code_sha256, passcode_argon2, uses_allowed, expires_at)
+VALUES (%(arena)s, %(batch)s, %(name)s, %(code)s, %(passcode)s, %(uses)s, now() + %(life)s::interval)
+RETURNING invitation, batch, name, passcode_argon2 IS NOT NULL, uses_allowed, uses, created_at, expires_at, revoked_at;
+
+-- name: invitations_renew
+-- Another code for a link that nobody has used; no row if somebody has, or it was revoked.
+UPDATE invitations SET code_sha256 = %(code)s, expires_at = greatest(expires_at, now() + %(life)s::interval)
+WHERE arena = %(arena)s AND invitation = %(invitation)s AND uses = 0 AND revoked_at IS NULL AND code_sha256 IS NOT NULL
+RETURNING invitation, batch, name, passcode_argon2 IS NOT NULL, uses_allowed, uses, created_at, expires_at, revoked_at;
 
 -- name: invitations_list
--- All invitations of an arena, without their hashes.
-SELECT invitation, batch, passcode_argon2 IS NOT NULL, uses_allowed, uses, i.created_at, expires_at, i.revoked_at,
+-- All invitations of an arena, without their hashes; of a named one the voter and how many votes stand.
+SELECT i.invitation, batch, i.name, passcode_argon2 IS NOT NULL, uses_allowed, uses, i.created_at, expires_at, i.revoked_at,
     (SELECT coalesce(max(n.voters), 0) FROM (
         SELECT count(s.network) AS voters FROM sessions s WHERE s.invitation = i.invitation GROUP BY s.network
-    ) n)
-FROM invitations i WHERE arena = %(arena)s ORDER BY invitation;
+    ) n),
+    v.session,
+    (SELECT count(*) FROM matchups m JOIN endings d USING (arena, source, serial)
+     WHERE m.arena = %(arena)s AND m.session = v.session AND d.kind = 1 AND d.undone IS NULL)
+FROM invitations i LEFT JOIN LATERAL (
+    SELECT session FROM sessions WHERE invitation = i.invitation AND i.name IS NOT NULL LIMIT 1
+) v ON true
+WHERE i.arena = %(arena)s ORDER BY i.invitation;
 
 -- name: invitations_sessions
 -- The sessions of those who came in by an invitation of this arena.
@@ -34,10 +46,11 @@ SELECT invitation, passcode_argon2 IS NOT NULL, floor(extract(epoch FROM created
 FROM invitations WHERE arena = %(arena)s AND revoked_at IS NULL;
 
 -- name: invitations_revoke
--- Revoke an invitation; no row if there is none with this number or it was revoked before.
-UPDATE invitations SET revoked_at = now()
+-- Revoke an invitation; no row if there is none with this number or it was revoked before. The name of somebody who
+-- never came is deleted.
+UPDATE invitations i SET revoked_at = now(), name = CASE WHEN uses > 0 THEN name END
 WHERE arena = %(arena)s AND invitation = %(invitation)s AND revoked_at IS NULL
-RETURNING invitation, batch, passcode_argon2 IS NOT NULL, uses_allowed, uses, created_at, expires_at, revoked_at;
+RETURNING invitation, batch, name, passcode_argon2 IS NOT NULL, uses_allowed, uses, created_at, expires_at, revoked_at;
 
 -- name: invitations_revoke_passcode
 -- Revoke the passcode of an arena, if it has one.

@@ -60,9 +60,9 @@ async def read_lag_by_arena(connection: Connection, only: int | None = None) -> 
     }
 
 
-async def read_judge_names(database: Database, sessions: Collection[int]) -> dict[int, str]:
-    """The names of the tokens of those sessions that belong to judges, by session."""
-    rows = await fetch_rows(database, "overviews_judges", {"sessions": list(sessions)})
+async def read_voter_names(database: Database, sessions: Collection[int]) -> dict[int, str]:
+    """Names of judges' tokens, of people who were invited by name or rate in a panel, and of those who signed in, by session."""
+    rows = await fetch_rows(database, "overviews_names", {"sessions": list(sessions)})
     return {int(session): str(name) for session, name in rows}
 
 
@@ -92,11 +92,11 @@ class ArenaOverview:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedVotes:
-    """Exclusions, newest first; the details of each, by number; and the names of judges among the voters."""
+    """Exclusions, newest first; the details of each, by number; and the known names of voters."""
 
     exclusions: list[Exclusion]
     whose: dict[int, ExclusionDetails]
-    judges: dict[int, str]
+    voter_names: dict[int, str]
 
 
 async def read_server_overview(pool: ConnectionPool) -> ServerOverview:
@@ -136,7 +136,7 @@ async def read_excluded_votes(pool: ConnectionPool, arena: Arena) -> ExcludedVot
         exclusions = await list_exclusions(connection, arena.arena)
         whose = await read_exclusion_details(connection, arena.arena)
         sessions = {each for one in whose.values() for each in one.sessions}
-        return ExcludedVotes(exclusions, whose, await read_judge_names(connection, sessions))
+        return ExcludedVotes(exclusions, whose, await read_voter_names(connection, sessions))
 
 
 async def read_audit_entries(
@@ -191,10 +191,10 @@ async def settle(pool: ConnectionPool, arena: str, complaint: int, *, actor: str
 async def read_voters_remarks(
     pool: ConnectionPool, arena: Arena, *, limit: int, offset: int
 ) -> tuple[list[VoteRemark], dict[int, str]]:
-    """Remarks on votes, newest first; and the names of judges among the voters."""
+    """Remarks on votes, newest first; and the known names of voters."""
     async with pool.connection() as connection:
         remarks = await read_remarks(connection, arena.arena, limit=limit, offset=offset)
-        return remarks, await read_judge_names(connection, [one.session for one in remarks])
+        return remarks, await read_voter_names(connection, [one.session for one in remarks])
 
 
 async def note_export(

@@ -62,7 +62,13 @@ ORDER BY entry DESC LIMIT %(limit)s;
 -- Which actions an arena's audit has.
 SELECT DISTINCT action FROM audit WHERE arena IS NOT DISTINCT FROM %(arena)s ORDER BY action;
 
--- name: overviews_judges
--- Judges among these sessions, each with the name of its token.
-SELECT s.session, t.name FROM sessions s JOIN api_tokens t ON s.name = 'token:' || t.api_token
-WHERE s.session = ANY(%(sessions)s) AND s.source = 1;
+-- name: overviews_names
+-- Who these sessions are, as far as it is known: the name of a judge's token, of somebody who was invited by name or
+-- rates in a panel, or of somebody who signed in.
+SELECT s.session, coalesce(t.name, i.name, p.name)
+FROM unnest(%(sessions)s::bigint[]) AS s (session)
+LEFT JOIN sessions n ON n.session = s.session
+LEFT JOIN api_tokens t ON n.source = 1 AND n.name = 'token:' || t.api_token
+LEFT JOIN invitations i ON i.invitation = n.invitation
+LEFT JOIN people p ON p.session = s.session
+WHERE coalesce(t.name, i.name, p.name) IS NOT NULL;

@@ -233,9 +233,7 @@ async def _make_links(
     connection: Connection, arena: Arena, terms: PanelTerms, shard: int, actor: str
 ) -> tuple[tuple[PanelRater, ...], tuple[str, ...]]:
     life = timedelta(days=_PANEL_LINK_DAYS)
-    wanted = [
-        InvitationTerms(f"{terms.name}: {rater}"[:200], _PANEL_LINK_USE_LIMIT, life) for rater in terms.raters
-    ]
+    wanted = [InvitationTerms(terms.name, _PANEL_LINK_USE_LIMIT, life, rater) for rater in terms.raters]
     added = await add_invitations(connection, arena, wanted, shard=shard, actor=actor)
     raters = tuple(
         PanelRater(number, name, new_session_number(), made.invitation)

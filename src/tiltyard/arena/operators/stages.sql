@@ -53,8 +53,8 @@ UPDATE live_entrants SET config = '{}' WHERE arena = %(arena)s;
 UPDATE arena_deletions SET done_at = now() WHERE arena = %(arena)s;
 
 -- name: stages_revoke_invitations
--- Nobody is invited to a deleted arena.
-UPDATE invitations SET revoked_at = now() WHERE arena = %(arena)s AND revoked_at IS NULL;
+-- Nobody is invited to a deleted arena, and it knows nobody's name.
+UPDATE invitations SET revoked_at = coalesce(revoked_at, now()), name = NULL WHERE arena = %(arena)s;
 
 -- name: stages_clear_texts
 -- What an operator told the voters of a deleted arena; the hashes stay.

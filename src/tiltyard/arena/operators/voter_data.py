@@ -42,6 +42,8 @@ class HeldAccount:
     gate: str | None
     #: The number of the invitation by which they came in.
     invitation: int | None
+    #: The name that the operator gave them with it.
+    invited_as: str | None
     #: If they signed in.
     name: str | None
     groups: list[str] | None
@@ -102,6 +104,7 @@ async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object
             "since": _text(account.since),
             "gate": account.gate,
             "invitation": account.invitation,
+            "invited_as": account.invited_as,
             "name": account.name,
             "groups": account.groups,
             "first_sign_in": _text(account.first_sign_in),

@@ -1,9 +1,11 @@
 -- name: voter_data_account
--- What is held of a person outside the arenas: how they passed the gate or by which invitation they came, and who they are if they signed in.
-SELECT s.created_at, s.gate, s.invitation, p.name, p.groups, p.created_at, p.signed_in_at,
+-- What is held of a person outside the arenas: how they passed the gate or by which invitation they came, under which name,
+-- and who they are if they signed in.
+SELECT s.created_at, s.gate, s.invitation, v.name, p.name, p.groups, p.created_at, p.signed_in_at,
        (SELECT count(*) FROM person_sign_ins i WHERE i.person = p.person)
 FROM (SELECT %(session)s::bigint AS session) asked
 LEFT JOIN sessions s ON s.session = asked.session AND s.source = 0
+LEFT JOIN invitations v ON v.invitation = s.invitation
 LEFT JOIN people p ON p.session = asked.session;
 
 -- name: voter_data_counts
@@ -126,6 +128,10 @@ SELECT EXISTS (SELECT FROM matchups m WHERE m.arena = %(arena)s AND m.session = 
     OR EXISTS (
         SELECT FROM panel_raters r JOIN expert_panels p USING (panel)
         WHERE p.arena = %(arena)s AND r.session = %(session)s
+    )
+    OR EXISTS (
+        SELECT FROM sessions s JOIN invitations i USING (invitation)
+        WHERE i.arena = %(arena)s AND s.session = %(session)s AND i.name IS NOT NULL
     );
 
 -- name: erasure_events
@@ -265,11 +271,16 @@ WITH rater AS (
     WHERE p.panel = r.panel AND p.arena = %(arena)s AND r.session = n.session
     RETURNING r.invitation
 )
-UPDATE invitations i SET revoked_at = coalesce(i.revoked_at, now()) FROM rater WHERE i.invitation = rater.invitation;
+UPDATE invitations i SET revoked_at = coalesce(i.revoked_at, now()), name = NULL FROM rater WHERE i.invitation = rater.invitation;
 
 -- name: erasure_told
--- Forget which names people know, and what they agreed to.
-WITH told AS (DELETE FROM told_responses WHERE arena = %(arena)s AND session = ANY(%(sessions)s::bigint[]))
+-- Forget which names people know, what they agreed to, and the names under which they were invited.
+WITH told AS (
+    DELETE FROM told_responses WHERE arena = %(arena)s AND session = ANY(%(sessions)s::bigint[])
+), invited AS (
+    UPDATE invitations i SET name = NULL FROM sessions s
+    WHERE i.arena = %(arena)s AND i.invitation = s.invitation AND s.session = ANY(%(sessions)s::bigint[])
+)
 DELETE FROM consents WHERE arena = %(arena)s AND session = ANY(%(sessions)s::bigint[]);
 
 -- name: erasure_report_sums
@@ -323,7 +334,11 @@ WITH gone AS (
 DELETE FROM people WHERE session = ANY(%(sessions)s::bigint[]);
 
 -- name: erasure_sessions
--- Delete the rows of people's sessions.
+-- Delete the rows of people's sessions, and the names under which they were invited.
+WITH invited AS (
+    UPDATE invitations i SET name = NULL FROM sessions s
+    WHERE i.invitation = s.invitation AND s.session = ANY(%(sessions)s::bigint[])
+)
 DELETE FROM sessions WHERE session = ANY(%(sessions)s::bigint[]) AND source = 0;
 
 -- name: retention_delete

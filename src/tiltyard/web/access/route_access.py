@@ -294,6 +294,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /operator/arenas/{arena}/invitations
         POST /operator/arenas/{arena}/invitations
         POST /operator/arenas/{arena}/invitations/passcode
+        POST /operator/arenas/{arena}/invitations/{invitation}/remind
         GET /operator/arenas/{arena}/invitations/{invitation}/revoke
         POST /operator/arenas/{arena}/invitations/{invitation}/revoke
         GET /operator/arenas/{arena}/panels

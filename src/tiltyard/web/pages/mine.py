@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.live.live_records import LiveBattle
 from tiltyard.arena.live.live_store import list_battles
 from tiltyard.arena.operators.voter_data import erase_voter, read_held_data, read_held_summary
@@ -107,6 +108,9 @@ async def mine(arena: ReadableArena, request: Request) -> HTMLResponse:
         arena=arena,
         active="mine",
         personal=found,
+        prompt_words={}
+        if found is None
+        else await read_prompt_words(registry_of(request).pool, arena, [one.prompt for one in found.recent]),
         battles=[battle for battle in battles if battle.turns],
         prior=OWN_METHOD.prior_sd,
         enough=MIN_BATTLES,

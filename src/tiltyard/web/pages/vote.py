@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import read_prompt_filters
+from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.panel_records import own_list, read_panel
@@ -184,7 +185,10 @@ async def told_page(request: Request, arena: str) -> HTMLResponse:
     values = await voting_frame(request, queue, voter)
     votes = () if voter is None else await personal_boards_of(request).last_revealed(values["arena"], voter)
     texts = await read_voter_texts(request, values["arena"])
-    return render_page(request, "vote/revealed.html", **values, votes=votes, texts=texts)
+    words = await read_prompt_words(
+        registry_of(request).pool, values["arena"], [vote.prompt for vote in votes]
+    )
+    return render_page(request, "vote/revealed.html", **values, votes=votes, texts=texts, prompt_words=words)
 
 
 @router.post("/arenas/{arena}/vote/ahead", response_class=HTMLResponse)
@@ -450,6 +454,7 @@ async def panel_page(request: Request, arena: str) -> HTMLResponse:
         texts=await read_voter_texts(request, about),
         active="vote",
         own=shown,
+        prompt_words=await read_prompt_words(registry.pool, about, [task.prompt for task in shown.tasks]),
     )
 
 

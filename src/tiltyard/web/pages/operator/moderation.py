@@ -9,6 +9,7 @@ from fastapi import Query
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.boards.weekly_reports import list_reports
+from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.operators.moderation import (
     read_complaints,
     read_filtered_audit,
@@ -42,7 +43,12 @@ async def complaints_page(
     )
     more = complaints[_PAGE_ROWS - 1].complaint if len(complaints) > _PAGE_ROWS else None
     return visit.page(
-        "complaints.html", "complaints", complaints=complaints[:_PAGE_ROWS], more=more, settled=settled
+        "complaints.html",
+        "complaints",
+        complaints=complaints[:_PAGE_ROWS],
+        prompt_words=await read_prompt_words(visit.pool, visit.arena, [one.prompt for one in complaints]),
+        more=more,
+        settled=settled,
     )
 
 
@@ -70,17 +76,18 @@ async def settle_form(visit: OnArena, complaint: Session) -> Response:
 @router.get("/arenas/{arena}/remarks", response_class=HTMLResponse)
 async def remarks_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6)] = 0) -> HTMLResponse:
     """Remarks of voters, newest first."""
-    remarks, judges = await read_voters_remarks(
+    remarks, voter_names = await read_voters_remarks(
         visit.pool, visit.arena, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS
     )
     return visit.page(
         "remarks.html",
         "remarks",
         remarks=remarks[:_PAGE_ROWS],
+        prompt_words=await read_prompt_words(visit.pool, visit.arena, [one.prompt for one in remarks]),
         more=len(remarks) > _PAGE_ROWS,
         page=page,
         outcomes=OUTCOMES,
-        judges=judges,
+        voter_names=voter_names,
     )
 
 

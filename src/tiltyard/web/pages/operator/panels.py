@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.operators.panel_records import (
     PanelRecord,
     adjudicate,
@@ -148,6 +149,8 @@ async def _list_page(visit: ArenaVisit, **values: Any) -> HTMLResponse:
 
 async def _panel_page(visit: ArenaVisit, record: PanelRecord, **values: Any) -> HTMLResponse:
     agreement = agreement_rows(record)
+    disagreements = find_disagreements(record)
+    prompts = [item.prompt for item, _ in disagreements]
     figures = [figure for row in agreement for figure in (row.found.alpha, row.found.share)]
     return visit.page(
         "panel.html",
@@ -157,7 +160,8 @@ async def _panel_page(visit: ArenaVisit, record: PanelRecord, **values: Any) -> 
         progress=panel_progress(record),
         agreement=agreement,
         unbounded=any(figure.value is not None and figure.low is None for figure in figures),
-        disagreements=find_disagreements(record),
+        disagreements=disagreements,
+        prompt_words=await read_prompt_words(visit.pool, visit.arena, prompts),
         board=panel_board(record),
         **values,
     )

@@ -10,6 +10,7 @@ from fastapi import Form, Path, Query
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.accounts import validate_reason
+from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.operators.exclusions import (
     ExclusionPreview,
@@ -18,8 +19,8 @@ from tiltyard.arena.operators.exclusions import (
     preview_exclusion,
     restore,
 )
-from tiltyard.arena.operators.invitations import find_invited_sessions
-from tiltyard.arena.operators.moderation import read_excluded_votes, read_judge_names
+from tiltyard.arena.operators.invitations import find_invited_sessions, list_invitations
+from tiltyard.arena.operators.moderation import read_excluded_votes, read_voter_names
 from tiltyard.arena.operators.voter_data import HeldInArena, erase_session, read_held_in_arena
 from tiltyard.arena.operators.voters import (
     find_flagged_group,
@@ -55,12 +56,12 @@ _LISTED_FLAGS = 50
 async def voters_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6)] = 0) -> HTMLResponse:
     """Sessions, ordered by votes."""
     voters, more = await list_voter_page(visit.pool, visit.arena, page=page, size=_PAGE_ROWS)
-    judges = await read_judge_names(visit.pool, [one.session for one in voters])
+    voter_names = await read_voter_names(visit.pool, [one.session for one in voters])
     return visit.page(
         "voters.html",
         "voters",
         voters=voters,
-        judges=judges,
+        voter_names=voter_names,
         groups=[] if page else await list_flagged_groups(visit.pool, visit.arena),
         listed=_LISTED_FLAGS,
         sources=SOURCES,
@@ -106,7 +107,11 @@ async def exclusions_page(visit: OnArena) -> HTMLResponse:
     """All exclusions, and whether they were restored."""
     known = await read_excluded_votes(visit.pool, visit.arena)
     return visit.page(
-        "exclusions.html", "exclusions", exclusions=known.exclusions, whose=known.whose, judges=known.judges
+        "exclusions.html",
+        "exclusions",
+        exclusions=known.exclusions,
+        whose=known.whose,
+        voter_names=known.voter_names,
     )
 
 
@@ -123,7 +128,7 @@ async def restore_page(visit: OnArena, exclusion: Session) -> HTMLResponse:
         exclusion=one,
         exclusions=known.exclusions,
         whose=known.whose,
-        judges=known.judges,
+        voter_names=known.voter_names,
     )
 
 
@@ -141,12 +146,13 @@ async def _record(
     visit: ArenaVisit, session: int, *, before: int | None = None, reason: str = "", **said: Any
 ) -> HTMLResponse:
     record = await voter_record(visit.pool, visit.arena, session, before=before, size=_PAGE_ROWS)
-    judges = await read_judge_names(visit.pool, [session])
+    voter_names = await read_voter_names(visit.pool, [session])
     return visit.page(
         "voter.html",
         "voters",
         record=record,
-        judge=judges.get(session),
+        prompt_words=await read_prompt_words(visit.pool, visit.arena, [one.prompt for one in record.votes]),
+        name=voter_names.get(session),
         outcomes=OUTCOMES,
         sources=SOURCES,
         human=any(one.source == HUMAN for one in record.counted),
@@ -268,7 +274,7 @@ _SESSION_DIGITS = 19
 
 @router.get("/erase", response_class=HTMLResponse)
 async def erase_page(visit: OnArena, session: Annotated[Plain, Query(max_length=100)] = "") -> HTMLResponse:
-    """Ask for a voter's number; with one, show what is deleted and what stays, and the button."""
+    """Ask for a voter's name or number; with one, show what is deleted and what stays, and the button."""
     return await _ask(visit, session.strip())
 
 
@@ -279,7 +285,7 @@ async def erase_form(
     """Delete the voter, and say what was deleted."""
     pool = visit.pool
     try:
-        number = session_number(session.strip())
+        number = await _find_session(visit, session.strip())
         erased = await erase_session(pool, visit.arena.name, number, reason=reason, actor=visit.actor.name)
     except (NotFound, Conflict, InputError) as error:
         return await _ask(visit, session.strip(), reason=reason, error=error)
@@ -295,9 +301,11 @@ async def _ask(
     error: NotFound | Conflict | InputError | None = None,
 ) -> HTMLResponse:
     held: HeldInArena | None = None
+    number = 0
     if session:
         try:
-            held = await read_held_in_arena(visit.pool, visit.arena, session_number(session))
+            number = await _find_session(visit, session)
+            held = await read_held_in_arena(visit.pool, visit.arena, number)
         except (NotFound, InputError) as missing:
             error = error or missing
     status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
@@ -306,16 +314,29 @@ async def _ask(
         "voters",
         status=200 if error is None else status,
         trouble=None if error is None else str(error),
-        session=session,
+        session=session if held is None else str(number),
+        name=(await read_voter_names(visit.pool, [number])).get(number),
         held=held,
         reason=reason,
     )
+
+
+async def _find_session(visit: ArenaVisit, text: str) -> int:
+    """The number of a session, or that of the one voter who was invited by this name."""
+    known = await list_invitations(visit.pool, visit.arena.name)
+    sessions = [one.session for one in known if one.session is not None and one.name == text]
+    if len(sessions) > 1:
+        raise InputError(
+            f"{len(sessions)} voters are called {text!r}; follow Delete… on the page of invitations"
+        )
+    return sessions[0] if sessions else session_number(text)
 
 
 def session_number(text: str) -> int:
     """Parse the number of a session; raise `InputError` if the text is not one."""
     if not (text.isascii() and text.isdigit() and len(text) <= _SESSION_DIGITS and int(text) < 2**63):
         raise InputError(
-            f"{text[:40]!r} is no number of a session; the page of voters and each voter's page Your data have it"
+            f"{text[:40]!r} is no number of a session; the page of voters and each voter's page Your data have it. By name "
+            "you find those who were invited by name and have come"
         )
     return int(text)

@@ -50,10 +50,13 @@ def go(page, name):
     """Follow a link of the arena's menu, which is folded on a phone."""
     menu = page.locator(".operator-menu")
     if menu.is_visible():
-        menu.locator("summary").click()
-        follow(menu.get_by_role("link", name=name, exact=True))
+        menu.locator("> summary").click()
     else:
-        follow(page.locator(".operator-side").get_by_role("link", name=name, exact=True))
+        menu = page.locator(".operator-side")
+    group = menu.locator("nav details").filter(has=page.locator("a", has_text=re.compile(f"^{name}$")))
+    if group.count() and group.get_attribute("open") is None:
+        group.locator("summary").click()
+    follow(menu.get_by_role("link", name=name, exact=True))
 
 
 def vote(page):
@@ -133,7 +136,7 @@ def test_a_day(visit, site, size):
     go(operator, "Prompts")
     operator.get_by_label("Text", exact=True).fill("number 2")
     press(operator, "Search")
-    follow(operator.get_by_role("link", name="rain-2"))
+    follow(operator.get_by_role("link", name="A haiku on rain, number 2."))
     press(operator, "Hide the response of oak")
     press(operator, "Show the response of oak again")
     follow(operator.get_by_role("link", name="Withdraw the prompt…"))

@@ -27,7 +27,7 @@ from tiltyard.web.pages.operator.policy import constants, read_constants
 
 def test_an_arena_is_created_or_the_form_shows_what_is_wrong(running):
     client = signed(running)
-    form = {"name": "poems", "title": f"Poems {HOSTILE}", "visibility": "closed", "timezone": "Europe/Berlin"}
+    form = {"name": "poems", "title": f"Poems {HOSTILE}", "entry": "closed", "timezone": "Europe/Berlin"}
     form["volatility"] = "0.06"
     located(client.post("/operator/arenas", data=form), "created", "arenas", "poems")
     page = client.get("/operator/arenas/poems").text
@@ -37,7 +37,7 @@ def test_an_arena_is_created_or_the_form_shows_what_is_wrong(running):
         ({}, 409, "poems exists already"),
         ({"name": "No Good"}, 422, "expected 1 to 64"),
         ({"name": "x", "timezone": "Nowhere/Land"}, 422, "timezone is"),
-        ({"name": "x", "visibility": "ajar"}, 422, "visibility is"),
+        ({"name": "x", "entry": "ajar"}, 422, "entry is"),
         ({"name": "x", "volatility": "0"}, 422, "volatility is"),
         ({"name": "x", "volatility": HOSTILE}, 422, "volatility is"),
         ({"name": HOSTILE}, 422, "expected 1 to 64"),
@@ -382,3 +382,22 @@ def test_what_a_page_says_after_a_form_is_one_of_its_own_sentences(seen):
     for said in (HOSTILE, "nothing", ""):
         page = client.get("/operator/arenas/arena/models", params={"said": said}).text
         assert 'class="notice' not in page
+
+
+def test_visibility_and_entry_are_one_question(running):
+    client, page = signed(running), "/operator/arenas/arena/settings"
+
+    def chosen():
+        select = re.search(r'<select id="field-entry".*?</select>', client.get(page).text, re.DOTALL)[0]
+        return re.findall(r'value="([\w-]+)" selected', select)
+
+    assert chosen() == ["open"]
+    for answer in ("closed", "passcode", "closed", "open"):
+        client.post(page, data={"entry": answer})
+        assert chosen() == [answer]
+    assert audited(running)[-1][2]["changed"] == {
+        "visibility": ["closed", "open"],
+        "entry": ["passcode", "open"],
+    }
+    review = client.get(f"{page}/review", params={"entry": "closed"}).text
+    assert '<input type="hidden" name="visibility" value="closed">' in review

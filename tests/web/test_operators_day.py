@@ -81,13 +81,13 @@ def test_who_may_come_in_is_chosen_with_the_new_arena(running):
     client = signed(running)
     page = client.get("/operator").text
     (options,) = re.findall(r'<select id="field-entry".*?</select>', page)
-    assert re.findall(r'value="([^"]+)"', options) == ["open", "invitation", "passcode", "sign-in"]
+    assert re.findall(r'value="([^"]+)"', options) == ["open", "invitation", "passcode", "sign-in", "closed"]
     form = {"name": "private", "entry": "invitation"}
     located(client.post("/operator/arenas", data=form), "created", "arenas", "private")
     assert "come in yet" in client.get("/operator/arenas/private").text
     wrong = client.post("/operator/arenas", data={"name": "other", "entry": "nobody"})
     assert (wrong.status_code, 'value="other"' in wrong.text) == (422, True)
-    link = '<a href="/operator/arenas/arena/settings#field-entry">Change the entry</a>'
+    link = '<a href="/operator/arenas/arena/settings#field-entry">Change who can enter</a>'
     assert link in client.get(f"{ARENA}/invitations").text
     assert 'id="field-entry"' in client.get(f"{ARENA}/settings").text
 

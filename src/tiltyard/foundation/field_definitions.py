@@ -37,6 +37,8 @@ class FieldWords(TypedDict, total=False):
     group: str
     #: Whether it is decided once, and cannot change like the others.
     fixed: bool
+    #: Whether it is one of the few that everybody chooses.
+    basic: bool
     #: A page of the documentation that says more.
     page: str
     #: What may be given, where type and bounds do not say it.
@@ -60,6 +62,7 @@ class FieldDefinition:
     unit: str
     group: str
     fixed: bool
+    basic: bool
     page: str
     stated: str
 
@@ -157,6 +160,7 @@ def definitions(owner: Any) -> Mapping[str, FieldDefinition]:
             unit=one.metadata.get("unit", ""),
             group=group,
             fixed=one.metadata.get("fixed", False),
+            basic=one.metadata.get("basic", False),
             page=one.metadata.get("page", ""),
             stated=one.metadata.get("expected", ""),
         )

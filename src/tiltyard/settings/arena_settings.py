@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 from zoneinfo import ZoneInfo
 
 from tiltyard.errors import BadOption
-from tiltyard.foundation.field_definitions import check_fields, defined, definitions
+from tiltyard.foundation.field_definitions import FieldWords, check_fields, defined, definitions
 from tiltyard.settings.minute_limits import ARENA_KINDS, read_minute_limits
 
 Entry = Literal["open", "invitation", "passcode", "sign-in"]
@@ -35,8 +35,8 @@ def _budget(meaning: str, label: str) -> Any:
     return defined(None, meaning, label=label, unit=_BUDGET_UNIT, bounds=(0, 1_000_000))
 
 
-def _retention(meaning: str, label: str, page: str = "") -> Any:
-    return defined(None, meaning, label=label, unit="days", bounds=(1, 36_500), page=page)
+def _retention(meaning: str, label: str, **words: Unpack[FieldWords]) -> Any:
+    return defined(None, meaning, label=label, unit="days", bounds=(1, 36_500), **words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,9 @@ class ArenaSettings:
         "who may come in, unless the arena is closed. open: everybody. invitation: people with an invitation link. "
         "passcode: people with the passcode. sign-in: people who sign in through your organisation. Nobody else sees "
         "anything of the arena, not even its board",
+        label="Who can enter",
         page="how-to/let-people-in.md",
+        basic=True,
     )
     entry_groups: str = defined(
         "",
@@ -82,6 +84,7 @@ class ArenaSettings:
         label="Time to undo",
         unit="seconds",
         bounds=(0, 600),
+        basic=True,
     )
     expiry_seconds: float = defined(
         7200.0,
@@ -131,6 +134,7 @@ class ArenaSettings:
         "are no longer blind: they are served last, and not rated",
         label="When names are shown",
         page="decisions/blindness.md",
+        basic=True,
     )
     session_votes: int = defined(
         20,
@@ -138,6 +142,7 @@ class ArenaSettings:
         label="Votes in a session",
         unit="votes",
         bounds=(1, MAX_SESSION_VOTES),
+        basic=True,
     )
     shown_check: Literal["public", "always", "never"] = defined(
         "public",
@@ -179,6 +184,7 @@ class ArenaSettings:
         label="Sites that may embed the board",
         expected=f"at most {EMBED_SITE_LIMIT} addresses such as https://example.org",
         page="how-to/share-a-board.md",
+        basic=True,
     )
     erased_votes: ErasedVotes = defined(
         "anonymous",
@@ -196,6 +202,7 @@ class ArenaSettings:
         "that nobody has. Unset: never",
         "Absent voters are kept for",
         page="explanation/personal-data.md#voters-who-stay-away",
+        basic=True,
     )
     kind: Literal["cached", "live"] = defined(
         "cached",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from fastapi import Form
 from fastapi.responses import HTMLResponse, Response
@@ -13,6 +13,7 @@ from tiltyard.arena.boards.snapshots import board_of
 from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import current_policy
+from tiltyard.arena.operators.invitations import list_invitations
 from tiltyard.arena.operators.moderation import PendingWork, read_arena_overview, read_server_overview
 from tiltyard.arena.operators.stages import read_checklist
 from tiltyard.arena.rating.rater_lag import RaterLag
@@ -20,9 +21,8 @@ from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import PHASES
 from tiltyard.core.policy.state.rating_fold import RaterSettings
-from tiltyard.core.policy.validity.serving_fairness import ServingFairness
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.foundation.field_definitions import definitions, finite_number
+from tiltyard.foundation.field_definitions import finite_number
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_view import digits_to_show
@@ -33,37 +33,27 @@ from tiltyard.web.pages.operator.operator_access import (
     operator_router,
     redirect_with_notice,
 )
+from tiltyard.web.pages.operator.settings import WHO_ENTERS, entry_choice, who_enters
 
 router = operator_router()
 
 _FORM = {
     "name": "",
     "title": "",
-    "visibility": "open",
     "entry": "open",
     "timezone": "UTC",
     "volatility": "0.003",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaSummary:
-    name: str
-    title: str
-    visibility: str
-    entry: str
-    stage: str
-    status: str | None
-    #: Whether the board claims no order at all, whatever its status says.
+class ArenaLine(NamedTuple):
+    """An arena in the list: its newest board, whether that claims no order at all, pending work and rater lag."""
+
+    arena: Arena
+    board: BoardDocument | None
     unordered: bool
-    phase: int | None
-    votes: int
-    models: int
-    #: Events that the rater has not folded yet, and whether there is a rater.
-    behind: int
-    led: bool
-    board_at: datetime | None
-    complaints: int
+    waiting: PendingWork
+    lag: RaterLag
 
 
 @router.get("", response_class=HTMLResponse)
@@ -77,18 +67,18 @@ async def make_arena(
     visit: OnServer,
     name: Annotated[str, Form()] = "",
     title: Annotated[str, Form()] = "",
-    visibility: Annotated[str, Form()] = "open",
     entry: Annotated[str, Form()] = "open",
     timezone: Annotated[str, Form()] = "UTC",
     volatility: Annotated[str, Form()] = _FORM["volatility"],
 ) -> Response:
     """Create an empty arena, a draft, and show its page."""
-    chosen = {"visibility": visibility, "entry": entry, "timezone": timezone.strip()}
-    given = {"name": name, "title": title, "volatility": volatility, **chosen}
+    given = {"name": name, "title": title, "volatility": volatility, "entry": entry, "timezone": timezone}
     try:
         started = finite_number(volatility)
         rater = RaterSettings.with_volatility(volatility if started is None else started)
-        settings = ArenaSettings.from_dict({**chosen, "stage": "draft"})
+        settings = ArenaSettings.from_dict(
+            {**who_enters(entry), "timezone": timezone.strip(), "stage": "draft"}
+        )
         made = await create_arena(
             visit.pool,
             name.strip(),
@@ -114,43 +104,16 @@ async def _page(visit: OperatorVisit, form: dict[str, str], **said: Any) -> HTML
         "arenas.html",
         lines=lines,
         form=form,
-        entries=definitions(ArenaSettings)["entry"].choices,
+        entries=WHO_ENTERS,
         size=known.size,
         active="arenas",
         **said,
     )
 
 
-async def _line(visit: OperatorVisit, arena: Arena, waiting: PendingWork, lag: RaterLag) -> ArenaSummary:
+async def _line(visit: OperatorVisit, arena: Arena, waiting: PendingWork, lag: RaterLag) -> ArenaLine:
     board = await _board(visit, arena)
-    return ArenaSummary(
-        name=arena.name,
-        title=arena.title,
-        visibility=arena.settings.visibility,
-        entry=arena.settings.entry,
-        stage=arena.settings.stage,
-        status=None if board is None else board.status,
-        unordered=board is not None and claims_nothing(board.settled),
-        phase=None if board is None else board.phase,
-        votes=0 if board is None else board.votes,
-        models=0 if board is None else sum(row.enabled for row in board.rows),
-        behind=max(lag.head - lag.position, 0),
-        led=lag.leader is not None,
-        board_at=waiting.board_at,
-        complaints=waiting.complaints,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class LaneRow:
-    """One lane: its target, and its share of drawn and of served matchups."""
-
-    name: str
-    target: float
-    nominal: int
-    realised: int
-    nominal_share: float | None
-    realised_share: float | None
+    return ArenaLine(arena, board, board is not None and claims_nothing(board.settled), waiting, lag)
 
 
 @router.get("/arenas/{arena}", response_class=HTMLResponse)
@@ -160,16 +123,19 @@ async def overview(visit: OnArena) -> HTMLResponse:
     known = await read_arena_overview(visit.pool, visit.arena, now)
     policy = await current_policy(visit.pool, visit.arena.name)
     board = await _board(visit, visit.arena)
-    serving = None if board is None else board.serving
+    today = now.astimezone(ZoneInfo(visit.arena.settings.timezone)).date()
+    invited = await list_invitations(visit.pool, visit.arena.name)
     return visit.page(
         "overview.html",
         "overview",
         phase=PHASES[policy.phase - 1],
         board=board,
         unordered=board is not None and claims_nothing(board.settled),
-        serving=serving,
-        lanes=lane_rows(serving),
+        serving=None if board is None else board.serving,
         days=known.days,
+        today=next((day.human for day in known.days if day.day == today), 0),
+        entering=WHO_ENTERS[entry_choice(visit.arena.settings)],
+        named=[one for one in invited if one.name and not one.revoked_at],
         most=max((day.human + day.judge for day in known.days), default=0),
         opened=known.opened,
         lag=known.lag,
@@ -191,21 +157,3 @@ async def _board(visit: OperatorVisit, arena: Arena) -> BoardDocument | None:
     except NotFound:
         return None
     return board_of(newest)
-
-
-def lane_rows(serving: ServingFairness | None) -> list[LaneRow]:
-    """The mix of lanes and its targets."""
-    if serving is None:
-        return []
-    total = serving.lanes.matchups
-    return [
-        LaneRow(
-            name=lane.lane.capitalize(),
-            target=lane.target,
-            nominal=lane.nominal,
-            realised=lane.realised,
-            nominal_share=lane.nominal / total if total else None,
-            realised_share=lane.realised / total if total else None,
-        )
-        for lane in serving.lanes.lanes
-    ]

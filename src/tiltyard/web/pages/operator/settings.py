@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any
 
 from fastapi.responses import HTMLResponse, Response
 
@@ -17,6 +17,16 @@ from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 
 router = operator_router("/arenas/{arena}/settings")
+
+_CLOSED = "closed"
+#: Visibility and entry are one question on the pages.
+WHO_ENTERS: Mapping[str, str] = {
+    "open": "everybody",
+    "invitation": "people with an invitation link",
+    "passcode": "people with the passcode",
+    "sign-in": "people who sign in through your organisation",
+    _CLOSED: "only operators",
+}
 
 
 @router.get("", response_class=HTMLResponse)
@@ -64,6 +74,9 @@ async def settings_form(visit: OnArena) -> Response:
 def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, dict[str, object]]:
     """The title and the settings that a form changes; `InputError` for invalid values."""
     changed: dict[str, object] = {}
+    if "entry" in given:
+        answered = who_enters(given["entry"])
+        given = {name: text for name, text in given.items() if name != "entry"} | answered
     for name, definition in editable_settings(arena).items():
         if name in given:
             value = definition.read(given[name].strip())
@@ -72,6 +85,16 @@ def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, d
     ArenaSettings.from_dict(arena.settings.to_dict() | changed)
     title = given.get("title", arena.title).strip()
     return (None if title == arena.title else validate_name("title", title)), changed
+
+
+def who_enters(choice: str) -> dict[str, str]:
+    """The settings that an answer to the question who can enter means."""
+    return {"visibility": _CLOSED} if choice == _CLOSED else {"visibility": "open", "entry": choice}
+
+
+def entry_choice(settings: ArenaSettings) -> str:
+    """The answer to that question now."""
+    return _CLOSED if settings.visibility == _CLOSED else settings.entry
 
 
 def editable_settings(arena: Arena) -> Mapping[str, FieldDefinition]:
@@ -83,15 +106,7 @@ def editable_settings(arena: Arena) -> Mapping[str, FieldDefinition]:
     }
 
 
-class _BlindVotes(TypedDict):
-    """When names are revealed, and how many blind votes one voter can cast."""
-
-    reveal: str
-    session_votes: int
-    blind_votes: int | None
-
-
-async def _blind_votes(visit: ArenaVisit, settings: ArenaSettings) -> _BlindVotes:
+async def _blind_votes(visit: ArenaVisit, settings: ArenaSettings) -> dict[str, Any]:
     """Compute how many blind votes one voter can cast with these settings."""
     if settings.is_live:
         return {"reveal": "live", "session_votes": settings.session_votes, "blind_votes": None}
@@ -102,6 +117,7 @@ async def _blind_votes(visit: ArenaVisit, settings: ArenaSettings) -> _BlindVote
 
 
 async def _form(visit: ArenaVisit, given: Mapping[str, str], **said: Any) -> HTMLResponse:
+    given = {"entry": entry_choice(visit.arena.settings), **given}
     settings = [
         (one, given.get(name, one.text(getattr(visit.arena.settings, name))))
         for name, one in editable_settings(visit.arena).items()
@@ -110,6 +126,7 @@ async def _form(visit: ArenaVisit, given: Mapping[str, str], **said: Any) -> HTM
         "settings.html",
         "settings",
         settings=settings,
+        entries=WHO_ENTERS,
         title=given.get("title", visit.arena.title),
         **await _blind_votes(visit, visit.arena.settings),
         **said,

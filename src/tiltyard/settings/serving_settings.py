@@ -151,8 +151,9 @@ class ServingSettings:
             # An address that other machines can reach needs a URL, and somebody who encrypts what voters send.
             if self.base_url is None:
                 raise BadOption(
-                    f"host is {self.host}, which other machines can reach, and base_url is not set; set the address "
-                    "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1",
+                    f"host is {self.host}, which other machines can reach, and base_url is not set. In a closed network, "
+                    f"such as an office: --base-url http://ADDRESS:{self.port} --plain-http, with the address that voters "
+                    "type. Else put TLS before it: --base-url https://…. For this machine only, bind 127.0.0.1",
                     option="base_url",
                 )
             if not (self.secure or self.has_proxy or self.plain_http):

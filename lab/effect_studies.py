@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from lab.live_worlds import LiveWorld, LiveWorldSettings, draw_live_world
 from tiltyard.arena.boards.battle_effects import EFFECT_NAMES, TRAIT_COLUMNS, EffectsDocument, battle_effects
 from tiltyard.arena.boards.filtered_boards import BoardOrigin
 from tiltyard.arena.log.votes import Ballots
-from tiltyard.simulation.live_worlds import LiveWorld, LiveWorldSettings, draw_live_world
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT
 
@@ -178,7 +178,7 @@ EFFECTS: Study[EffectSettings, EffectResult] = Study(
         "tiltyard.arena.boards.battle_effects",
         "tiltyard.arena.boards.battle_effects",
         "lab.effect_studies",
-        "tiltyard.simulation.live_worlds",
+        "lab.live_worlds",
         "tiltyard.simulation.worlds",
     ),
 )

@@ -14,8 +14,8 @@ from dataclasses import replace
 from lab.bars import SIZES, StudyRuns
 from lab.effect_studies import EFFECTS, EffectResult, EffectSettings
 from lab.live_prompts import HOSTILE_LIVE
+from lab.live_worlds import LiveWorldSettings
 from tiltyard.arena.boards.battle_effects import EFFECT_VOTES
-from tiltyard.simulation.live_worlds import LiveWorldSettings
 from tiltyard.simulation.studies import lab_folder, summarise
 
 EFFECT_HEADER = """\

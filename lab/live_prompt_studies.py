@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from lab.live_worlds import LiveWorld, LiveWorldSettings, SimulatedLiveArena, draw_live_world
 from tiltyard.core.board.cross_check import BatchRatings, batch_ratings
 from tiltyard.core.board.settled_order import LIKE_THESE, settled_orders
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.variance import critical_value
-from tiltyard.simulation.live_worlds import LiveWorld, LiveWorldSettings, SimulatedLiveArena, draw_live_world
 from tiltyard.simulation.studies import Study
 
 Floats = npt.NDArray[np.float64]
@@ -181,7 +181,7 @@ LIVE_PROMPTS: Study[LivePromptSettings, LivePromptResult] = Study(
     depends=(
         "tiltyard.core",
         "lab.live_prompt_studies",
-        "tiltyard.simulation.live_worlds",
+        "lab.live_worlds",
         "tiltyard.simulation.arena_observers",
         "tiltyard.simulation.worlds",
     ),

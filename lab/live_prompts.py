@@ -16,8 +16,8 @@ from pathlib import Path
 
 from lab.bars import SIZES, StudyRuns
 from lab.live_prompt_studies import LIVE_PROMPTS, LivePromptLook, LivePromptResult, LivePromptSettings
+from lab.live_worlds import LiveWorldSettings
 from tiltyard._version import __version__
-from tiltyard.simulation.live_worlds import LiveWorldSettings
 from tiltyard.simulation.studies import lab_folder, summarise
 
 #: What makes a world with free prompts hostile, by name: the settings that it changes.

@@ -73,7 +73,7 @@ class SettledResult:
     alarms: int
 
 
-class _WatchedArena(SimulatedArena):
+class WatchedArena(SimulatedArena):
     """An arena that is looked at while it runs."""
 
     def __init__(self, settings: SettledSettings, seed: int) -> None:
@@ -109,14 +109,20 @@ class _WatchedArena(SimulatedArena):
         self.alarms += check.alarm is not None
 
 
-def study_settled(settings: SettledSettings, seed: int) -> SettledResult:
+def watch_arena(settings: SettledSettings, seed: int) -> WatchedArena:
     """Run one arena, and look at it again and again."""
-    arena = _WatchedArena(settings, seed)
+    arena = WatchedArena(settings, seed)
     while arena.votes < settings.votes:
         before = arena.votes
         arena.step()
         if before < arena.votes >= settings.since and arena.votes % settings.every == 0:
             arena.look()
+    return arena
+
+
+def study_settled(settings: SettledSettings, seed: int) -> SettledResult:
+    """What one arena claimed at any look."""
+    arena = watch_arena(settings, seed)
     return SettledResult(
         looks=tuple(arena.looks),
         these_false=arena.false[THESE],

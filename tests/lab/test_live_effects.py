@@ -8,7 +8,7 @@ from lab import live_effects
 from lab.effect_studies import EffectResult, EffectSettings, study_effects
 from lab.live_effects import effect_cells, effect_row, main
 from lab.live_prompts import HOSTILE_LIVE
-from tiltyard.simulation.live_worlds import LiveWorldSettings
+from lab.live_worlds import LiveWorldSettings
 
 
 @pytest.mark.slow(but="all")

@@ -16,7 +16,7 @@ from lab.live_prompts import (
     one_look_cells,
     watched_cells,
 )
-from tiltyard.simulation.live_worlds import LiveWorldSettings
+from lab.live_worlds import LiveWorldSettings
 
 SMALL = LivePromptSettings(LiveWorldSettings(models=6), sizes=(300, 700))
 

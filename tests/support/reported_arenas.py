@@ -10,6 +10,9 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.report import ValidityReport, validity_report
 
 SMALL = Policy(
+    established_votes=0,
+    established_coverage=0.0,
+    established_rd=1000.0,
     window=40,
     evaluated_every=20,
     evaluations=2,

@@ -85,7 +85,12 @@ def arenas(draw):
     if draw(st.booleans()):
         answered[:] = True
     retired = draw(st.sets(st.integers(0, models - 1), max_size=2)) if models else ()
-    policy = Policy(adjacent_votes=draw(st.sampled_from([2, 12])), adjacent_attempts=6)
+    policy = Policy(
+        adjacent_votes=draw(st.sampled_from([2, 12])),
+        adjacent_attempts=6,
+        established_votes=draw(st.sampled_from([0, 2, 80])),
+        established_coverage=draw(st.sampled_from([0.0, 0.8])),
+    )
     standing = arena(
         models, prompts, draw(votes_of(models, prompts)), policy=policy, answered=answered, retired=retired
     )

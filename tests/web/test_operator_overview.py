@@ -4,13 +4,17 @@ import asyncio
 import html
 import json
 import re
+import time
 
 import pytest
 
 from support.operating import HOSTILE, copied, signed, voted_database
 from support.served import make_token
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude, restore
+from tiltyard.foundation.caches import SingleFlight
 from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.simulation.settling_gap import SettlingForecast
+from tiltyard.web.pages.operator import arenas
 
 BASE = "/operator/arenas/arena"
 
@@ -83,3 +87,15 @@ def test_exclusions_tell_whose_votes_they_have_and_who_made_them(running):
     page = client.get(f"{BASE}/exclusions/1/restore").text
     assert f'href="{BASE}/voters/2">2</a>' in page
     assert "by <bdi>token:cli &lt;b&gt;</bdi>" in page
+
+
+def test_the_overview_says_what_the_arena_can_settle(running, monkeypatch):
+    monkeypatch.setattr(arenas, "_SIMULATIONS", SingleFlight())
+    found = SettlingForecast(3, 6, 12, 308.1, 14, 0, 181.3)
+    monkeypatch.setattr(arenas, "settling_forecast", lambda *_shape: found)
+    page = text_of(signed(running).get(BASE).text)
+    assert "about 310 points" in page
+    assert "about 180. Add" in page
+    monkeypatch.setattr(arenas, "settling_forecast", lambda *_shape: time.sleep(0.2))
+    monkeypatch.setattr(arenas, "_SIMULATION_WAIT_SECONDS", 0.01)
+    assert "reload the page" in text_of(signed(running).get(BASE).text)

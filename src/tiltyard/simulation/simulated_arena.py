@@ -22,7 +22,7 @@ from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, look
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption, NoMatchup
 from tiltyard.foundation.arrays import Floats, Ints
@@ -235,7 +235,7 @@ class SimulatedArena:
         self.dead += prompt in self.world.dead
         if self.changes and self.votes >= self.changes[0]:
             self._change_roster()
-        evaluated = self.votes % self.settings.policy.evaluated_every == 0
+        evaluated = self.votes == self.history.next_votes
         if evaluated or self.votes % self.settings.rank_every == 0:
             self._rank()
         if evaluated:
@@ -262,8 +262,10 @@ class SimulatedArena:
             self.planted_top3_at = self.votes
 
     def _evaluate(self) -> None:
-        known = evaluate(self.standing)
-        self.history = self.history.after(known)
+        before, self.history = len(self.history.evaluations), look(self.standing, self.history)
+        if len(self.history.evaluations) == before:
+            return
+        known = self.history.evaluations[-1]
         true_order = self.truth.order(self.votes)
         score = batch_strengths(self.rater.online.points)
         settled = settled_orders(self.standing, batch_ratings(self.standing))[LIKE_THESE]

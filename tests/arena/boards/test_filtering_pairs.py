@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.live_arenas import make_arena
 from support.shown_boards import NAMES, shown_board
 from support.voted_arenas import boards_of, lay_votes
-from tiltyard.arena.boards.filtered_boards import VoteSubset, count_consecutive_passes, pair_results
+from tiltyard.arena.boards.filtered_boards import VoteSubset, pair_results
 from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.log.buckets import shared_bucket
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_pairs, read_tally
@@ -92,24 +92,6 @@ def test_turning_every_battle_round_changes_no_pair(rows):
 def tally(rows):
     a, b, kind, count = (np.array([int(row[k]) for row in rows], dtype=np.int64) for k in range(4))
     return VoteTally(a, b, np.zeros(len(rows), dtype=np.int64), kind, count)
-
-
-@pytest.mark.parametrize(
-    ("looks", "votes", "expected"),
-    [
-        ([], 0, 0),
-        ([], 249, 0),
-        ([], 250, None),
-        ([(250, True)], 499, 1),
-        ([(500, True), (250, False)], 600, 1),
-        ([(500, True), (250, True)], 600, 2),
-        ([(500, False), (250, True)], 600, 0),
-        ([(750, True), (250, True)], 750, None),
-        ([(1000, True), (750, True), (500, True)], 1000, 3),
-    ],
-)
-def test_evaluations_in_a_row_are_counted_as_far_as_they_are_known(looks, votes, expected):
-    assert count_consecutive_passes(looks, votes=votes, every=250, most=3) == expected
 
 
 async def test_history_tells_what_the_boards_said_then(voted_database):

@@ -246,7 +246,7 @@ def test_a_provisional_model_is_shown_and_never_official():
 def test_a_rule_that_fails_now_ends_the_status_before_the_next_evaluation():
     standing = settled()
     history = held(standing)
-    standing.rank(replace(standing.strengths, rd=np.full(3, 120.0)))
+    standing.rank(replace(standing.strengths, rd=np.full(3, 80.0)))
     board = make_arena_board(standing, history)
     assert (board.status, board.official_since) == ("calibrating", None)
     assert [rule.name for rule in board.rules if not rule.holds] == ["top-rd"]

@@ -14,6 +14,7 @@ from tiltyard.core.board.settled_order import (
     THESE,
     claims_nothing,
     claims_of,
+    least_votes,
     place_of,
     settled_orders,
     withdrawn_orders,
@@ -266,3 +267,41 @@ def test_rows_carry_what_is_settled_and_phase_1_does_not_show_it():
     )
     assert board.settled is None
     assert not any(row.tier or row.settled for row in board.rows)
+
+
+def test_a_small_arena_may_settle_something_before_300_votes():
+    for models, prompts, least in (
+        (3, 3, 25),
+        (3, 6, 25),
+        (3, 20, 86),
+        (3, 40, 172),
+        (3, 200, 300),
+        (20, 100, 300),
+    ):
+        assert least_votes(arena(np.arange(float(models)), prompts=prompts)) == least
+
+
+def test_what_would_settle_more_is_said_while_an_order_is_open():
+    def said(strengths, prompts):
+        standing = noisy(1, strengths, prompts=prompts, n=300)
+        board = make_arena_board(standing, EvaluationHistory(), batch=batch_ratings(standing))
+        return [dict(one.values) for one in board.findings if one.name == "few-prompts-to-settle"]
+
+    assert said([0.0, 0.0, 0.0], 6) == [{"prompts": 6, "more": 14}]
+    assert said([0.0, 0.0, 0.0], 1) == [{"prompts": 1, "more": 19, "case": "one"}]
+    assert said([0.0, 0.0, 0.0], 20) == []
+    assert said([4.0, 0.0, -4.0], 18) == []
+
+
+def test_a_rule_that_holds_says_when_the_board_is_official():
+    votes = [(a, b, p, A) for _ in range(8) for a in range(3) for b in range(a + 1, 3) for p in range(6)]
+    standing = arena([1700, 1600, 1500], votes)
+    held = replace(evaluate(standing), holds=True)
+    for holding, expected in (((), (3, 6 + 50)), ((held,), (2, 6 + 25)), ((held,) * 2, (1, 6))):
+        board = make_arena_board(
+            standing, EvaluationHistory(holding, next_votes=150), batch=batch_ratings(standing)
+        )
+        assert board.status == "calibrating"
+        (found,) = (one for one in board.findings if one.name == "official-next")
+        assert (found.values["evaluations"], found.values["votes"]) == expected
+        assert "votes" in found.text

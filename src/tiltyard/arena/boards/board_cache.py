@@ -14,7 +14,6 @@ from tiltyard.arena.boards.filtered_boards import (
     FilterRoster,
     PairsDocument,
     VoteSubset,
-    count_consecutive_passes,
     filtered_board,
     head_to_head,
     pair_results,
@@ -31,7 +30,6 @@ from tiltyard.arena.boards.snapshots import (
     parsed_board,
     read_history,
     read_newest_positions,
-    read_rule_history,
     read_scores,
 )
 from tiltyard.arena.content.arenas import (
@@ -236,11 +234,6 @@ class BoardCache:
             )
         newest = await self.latest(arena.arena, HUMAN)
         return await self._documents((arena.arena, "effects"), newest, lambda: self._effects(arena, newest))
-
-    async def held(self, snapshot: Snapshot, *, every: int, most: int) -> int | None:
-        """At how many consecutive evaluations before a snapshot the publication rules held; ``None`` if unknown."""
-        looks = await read_rule_history(self._pool, snapshot, limit=most)
-        return count_consecutive_passes(looks, votes=snapshot.votes, every=every, most=most)
 
     async def excluded(self, snapshot: Snapshot) -> int:
         """The number of votes that are excluded from a snapshot."""

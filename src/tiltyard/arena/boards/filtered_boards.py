@@ -287,25 +287,6 @@ def pair_results(tally: VoteTally, models: Sequence[str], shown: Sequence[int]) 
     return pairs
 
 
-def count_consecutive_passes(
-    looks: Sequence[tuple[int, bool]], *, votes: int, every: int, most: int
-) -> int | None:
-    """At how many of the last evaluations all rules held, up to ``most``; ``None`` if that is unknown.
-
-    ``looks`` has the votes and the result of evaluations whose boards were kept; there is one every ``every`` votes.
-    """
-    expected, run = votes - votes % every, 0
-    known = dict(looks)
-    while expected > 0 and run < most:
-        held = known.get(expected)
-        if held is None:
-            return None
-        if not held:
-            break
-        run, expected = run + 1, expected - every
-    return run
-
-
 def head_to_head(tally: VoteTally, models: Sequence[str], model: int) -> list[OpponentResult]:
     """Results of one model against each opponent, those with most votes first."""
     counted = _count_outcomes(tally, model, lambda _prompt, opponent: models[opponent])

@@ -187,13 +187,6 @@ async def read_vote_amendments(database: Database, snapshot: Snapshot, newest: S
     return VoteAmendments(int(row[0]), int(row[1]))
 
 
-async def read_rule_history(database: Database, snapshot: Snapshot, *, limit: int) -> list[tuple[int, bool]]:
-    """For the last evaluations up to a board, newest first: the number of votes, and whether all rules held."""
-    values = _place(snapshot) | {"limit": limit}
-    rows = await fetch_rows(database, "snapshots_held", values)
-    return [(int(votes), bool(held)) for votes, held in rows]
-
-
 def thin_snapshots(connection: Connection, moment: datetime) -> int:
     """Delete boards that are not permanent and are older than a month; return how many."""
     with translate_errors("remove old snapshots"):

@@ -62,17 +62,6 @@ WHERE k.back %% greatest((k.boards + %(most)s - 1) / %(most)s, 1) = 0
     AND r.value ->> 'model' = ANY(%(models)s::text[])
 ORDER BY k.generation, k.position;
 
--- name: snapshots_held
--- The last boards up to a place, of its generation, on which an evaluation fell, newest first: did all rules hold?
-SELECT s.votes, coalesce((
-    SELECT bool_and((rule.value ->> 'holds')::boolean)
-    FROM jsonb_array_elements(s.document::jsonb -> 'rules') AS rule (value)
-), false)
-FROM snapshots s
-WHERE s.arena = %(arena)s AND s.source = %(source)s AND s.evaluated
-    AND s.generation = %(generation)s AND s.position <= %(position)s
-ORDER BY s.position DESC LIMIT %(limit)s;
-
 -- name: snapshots_citable
 -- The last board of a generation, up to a place, that is kept for ever: an evaluation fell on it, or it is the first
 -- after votes were excluded or restored.

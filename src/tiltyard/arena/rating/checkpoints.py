@@ -15,7 +15,7 @@ from tiltyard.postgres.statements import statement
 
 #: The version of the state. A fold has the same bits wherever it is computed, so only checkpoints of other versions
 #: cannot be read.
-STATE_VERSION = "state-9"
+STATE_VERSION = "state-10"
 #: The newest checkpoints that are always kept, and the interval at which older ones are kept.
 _KEPT_NEWEST_COUNT = 2
 _KEPT_INTERVAL_EVENTS = 1_000_000

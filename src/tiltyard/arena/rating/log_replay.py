@@ -158,14 +158,9 @@ class FoldProgress:
                 continue
             self.news[source] = True
             rows = columns.rows_of_source(source)
-            start, stops = 0, following.looks(events).tolist()
-            for stop in stops:
-                following.fold(events[start:stop])
+            for stop, newest in following.fold_evaluations(events):
                 row = rows[stop - 1]
-                position, at = int(columns.position[row]), int(columns.at[row])
-                yield RuleEvaluation(source, position, at, newest=stop == stops[-1])
-                start = stop
-            following.fold(events[start:])
+                yield RuleEvaluation(source, int(columns.position[row]), int(columns.at[row]), newest=newest)
 
     def _change(self, columns: LogColumns, row: int, roster: Callable[[], Roster]) -> None:
         """Apply a new policy, or make room for more models and prompts."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from tiltyard.core.board.cross_check import BatchRatings, CrossCheck, cross_check, votes_table
 from tiltyard.core.board.settled_order import (
+    SETTLING_PROMPT_COUNT,
     Claims,
     Scope,
     Settled,
@@ -235,6 +236,19 @@ def _about_days(given: _Given) -> Finding | None:
     return Finding("days-differ", {"days": batch.days}) if batch.across_days else None
 
 
+def _few_prompts(standing: Standing, claims: Claims | None) -> Finding | None:
+    """How many more prompts would settle more, where an order is still open."""
+    prompts = int(np.count_nonzero(standing.cells.n_playing > 1))
+    settled = claims is not None and claims.sentence.values["case"] in ("everything", "too-few")
+    closed = claims is None or settled or standing.policy.free_prompts or not standing.votes
+    if closed or not 0 < prompts < SETTLING_PROMPT_COUNT:
+        return None
+    case = {"case": "one"} if prompts == 1 else {}
+    return Finding(
+        "few-prompts-to-settle", {"prompts": prompts, "more": SETTLING_PROMPT_COUNT - prompts, **case}
+    )
+
+
 def _withdrawn(given: _Given) -> Finding | None:
     """What was settled at one of the last evaluations and is not any more."""
     standing, batch = given.standing, given.batch
@@ -298,8 +312,21 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims 
             "official-withheld", first_of("models", [standing.models[k] for k in top.tolist()])
         )
     held = Finding("official-held") if official and alarm is not None else None
+    following = None
+    if not official and all(rule.holds for rule in rules):
+        left, votes = history.until_official(standing)
+        case = {"case": "one"} if left == 1 else {}
+        following = Finding("official-next", {"evaluations": left, "votes": votes, **case})
     official = official and withheld is None and held is None
-    alarms = (withheld, held, alarm, _withdrawn(given), _about_days(given))
+    alarms = (
+        withheld,
+        held,
+        following,
+        _few_prompts(standing, claims),
+        alarm,
+        _withdrawn(given),
+        _about_days(given),
+    )
     return replace(
         board,
         status="official" if official else "calibrating",

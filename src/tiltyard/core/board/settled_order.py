@@ -33,8 +33,13 @@ PlaceWord = Literal["settled", "shared", "unplaced"]
 Settled = Mapping[Scope, Bools]
 #: So many of the models that share first place are named.
 _NAMED_MODEL_COUNT = 3
+#: With fewer prompts, most of what stays open would be settled by more of them (docs/evidence/data/small-arenas.md).
+SETTLING_PROMPT_COUNT = 20
 #: The share of alpha that is kept for models that arrive after the first vote.
 _LATER_SHARE = 0.2
+#: Nothing is settled in a small arena before this share of what it can collect, and before so many votes.
+_LEAST_VOTES_SHARE = 0.12
+_SMALL_ARENA_LEAST_VOTES = 25
 #: The exponent is limited, so that few degrees of freedom make a wide interval, not an overflow.
 _MAX_EXPONENT_RATIO = 50.0
 
@@ -65,20 +70,44 @@ def settled_orders(
     roster that is planned. Where voters of different days differ, an order must be clear beyond that, unless people are
     invited.
     """
-    rule = ConfidenceSequence(standing.policy.settled_alpha)
+    rule = ConfidenceSequence(standing.policy.settled_alpha, min_votes=least_votes(standing))
     level = pair_levels(standing, rule.alpha, family=family)
     scopes = (LIKE_THESE,) if standing.policy.free_prompts else (THESE, LIKE_THESE)
     found: dict[Scope, Bools] = {}
-    across_days = None if batch.least_days is None else batch.across_days
-    like_these, these = across_days or (batch.uncertainty, batch.these_prompts)
-    lacking = batch.voters_lacking or 0 < batch.days < (batch.least_days or 0)
     for scope in scopes:
-        uncertainty = these if scope == THESE else like_these
-        if uncertainty is None or lacking or (scope == LIKE_THESE and batch.prompts_lacking):
+        uncertainty = _uncertainty_of(batch, scope)
+        if uncertainty is None:
             found[scope] = np.zeros(level.shape, dtype=bool)
         else:
             found[scope] = rule.settled(batch.rating, batch.group, uncertainty, level, batch.votes)
     return found
+
+
+def settling_half_widths(standing: Standing, batch: BatchRatings) -> Floats:
+    """The differences, in points, that these votes settle for prompts like these; infinite where they settle none."""
+    uncertainty = _uncertainty_of(batch, LIKE_THESE)
+    rule = ConfidenceSequence(standing.policy.settled_alpha)
+    level = pair_levels(standing, rule.alpha)
+    if uncertainty is None or batch.votes < least_votes(standing):
+        return np.full(level.shape, np.inf)
+    return rule.half_width(uncertainty, level)
+
+
+def _uncertainty_of(batch: BatchRatings, scope: Scope) -> Uncertainty | None:
+    """The uncertainty by which an order is claimed; ``None`` where there is too little for any claim."""
+    if batch.voters_lacking or 0 < batch.days < (batch.least_days or 0):
+        return None
+    across_days = None if batch.least_days is None else batch.across_days
+    like_these, these = across_days or (batch.uncertainty, batch.these_prompts)
+    if scope == THESE:
+        return these
+    return None if batch.prompts_lacking else like_these
+
+
+def least_votes(standing: Standing) -> int:
+    """Votes before which nothing is settled: 300, in a small arena the same share of what it can collect, at least 25."""
+    can = _LEAST_VOTES_SHARE * standing.collectable_votes
+    return max(_SMALL_ARENA_LEAST_VOTES, int(min(can, ConfidenceSequence().min_votes)))
 
 
 def withdrawn_orders(now: Settled, before: Iterable[Settled], among: Bools) -> list[tuple[int, int]]:

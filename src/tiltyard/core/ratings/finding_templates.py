@@ -359,6 +359,14 @@ _ARENA: Mapping[str, Template] = {
         _("Voters of different days vote differently: an order is settled only if it is clear beyond that."),
         _("Collect votes on more than these {days} days."),
     ),
+    "few-prompts-to-settle": Template(
+        _("{prompts} prompts are too few: add about {more}."),
+        _("More votes on the same prompts settle little more."),
+    ),
+    "few-prompts-to-settle/one": Template(
+        _("One prompt is too few: add about {more}."),
+        _("With one prompt nothing is settled for prompts like it."),
+    ),
     "family-outgrown": Template(
         _(
             "The error of settled orders was divided among {planned} planned pairs of models, but there are {pairs} now."
@@ -403,6 +411,14 @@ _ARENA: Mapping[str, Template] = {
         _("The board stopped being official at {lost} votes."),
         _("The history of the rules shows which of them failed."),
         {"": _("{votes:,}")},
+    ),
+    "official-next": Template(
+        _("All rules hold. Official after {evaluations} more evaluations, in about {votes} votes."),
+        _("They must hold at each of them."),
+    ),
+    "official-next/one": Template(
+        _("All rules hold. Official after the next evaluation, in about {votes} votes."),
+        _("They must hold then, too."),
     ),
     "official-withheld": Template(
         _(

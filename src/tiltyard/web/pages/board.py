@@ -47,6 +47,9 @@ router = APIRouter(include_in_schema=False)
 #: Separates rows in the rendered text. Untrusted text never contains it, because invisible characters are escaped.
 _ROW_SEPARATOR = "\x1e"
 
+#: Findings that are said beside the claim and the rules; the others are listed as caveats.
+_SAID_ELSEWHERE = frozenset({"few-prompts-to-settle", "official-next"})
+
 
 @router.api_route("/arenas/{arena}", methods=["GET", "HEAD"], response_class=HTMLResponse)
 async def board_page(arena: ReadableArena, request: Request, query: BoardQueryParams) -> Response:
@@ -132,7 +135,8 @@ def _findings(board: SourceBoard) -> tuple[Finding, ...]:
         return board.filtered.findings
     cross = board.document.cross_check
     fit = () if cross is None else cross.findings
-    return (*board.document.findings, *fit)
+    said = tuple(one for one in board.document.findings if one.name not in _SAID_ELSEWHERE)
+    return (*said, *fit)
 
 
 def _rows(request: Request, material: BoardPageData, view: BoardView) -> dict[str, Markup]:

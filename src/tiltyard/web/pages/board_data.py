@@ -55,8 +55,6 @@ class SnapshotFacts:
     unrated: UnratedVotes
     #: Until when the first of the waiting votes waits at most; ``None`` if none waits.
     waits_until: datetime | None
-    #: At how many of the last evaluations the publication rules held; ``None`` if unknown.
-    held: int | None
     categories: tuple[str, ...]
     languages: tuple[str, ...]
     #: Whether any response says what it took to make; and whether there are votes on texts of which the style is known.
@@ -349,9 +347,7 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
     kept, boards, snapshot = board_page_cache_of(request), boards_of(request), board.snapshot
     found = kept.facts.get(snapshot.sha256)
     if found is None:
-        policy = board.document.method.policy
         categories, languages = await read_prompt_filters(registry_of(request).pool, arena)
-        held = await boards.held(snapshot, every=policy.evaluated_every, most=policy.evaluations)
         excluded = await boards.excluded(snapshot)
         unrated = await boards.unrated(snapshot)
         used, styled = await read_known_details(registry_of(request).pool, arena.arena)
@@ -361,7 +357,6 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
             excluded,
             unrated,
             since and since + timedelta(hours=arena.settings.ageing(on_public_address=True)),
-            held,
             tuple(categories),
             tuple(languages),
             used,

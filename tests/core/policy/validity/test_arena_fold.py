@@ -100,6 +100,8 @@ def one_by_one(rows):
             if standing.votes % SMALL.evaluated_every == 0:
                 standing.rank(rater.strengths(standing.enabled))
                 history = history.after(evaluate(standing, time=row["time"]))
+    next_votes = (standing.votes // SMALL.evaluated_every + 1) * SMALL.evaluated_every
+    history = replace(history, next_votes=next_votes)
     standing.rank(rater.strengths(standing.enabled))
     twin = fresh()
     twin.standing, twin.rater, twin.history = standing, rater, history
@@ -209,6 +211,8 @@ def test_another_policy_is_as_if_the_state_had_been_restored_under_it(rows, plac
     arrays, values = decode_state(one.save())
     values["policy"] = asdict(policy)
     values["evaluations"]["in_a_row"] = policy.evaluations
+    every = policy.evaluated_every
+    values["evaluations"]["next_votes"] = (one.votes // every + 1) * every
     other = ArenaFold.restore(encode_state(arrays, values))
     one.under(policy)
     assert one.save() == other.save()

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_votes
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
-from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.evaluation import (
+    Evaluation,
+    EvaluationHistory,
+    evaluate,
+    look,
+    votes_between_evaluations,
+)
 from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold
 
 
@@ -59,7 +66,7 @@ def test_an_evaluation_holds_exactly_when_all_its_rules_do(standing):
 
 
 def test_an_evaluation_is_not_changed_by_later_votes():
-    standing = strengthen(arena(2, 10, full_votes(2, 10, 2)), [1600, 1500])
+    standing = strengthen(arena(2, 10, full_votes(2, 10, 8)), [1600, 1500])
     found = evaluate(standing)
     strengthen(standing, [1400, 1700], 30.0)
     assert found.order.tolist() == [0, 1]
@@ -132,3 +139,41 @@ def test_a_history_saved_and_restored_half_way_goes_on_the_same():
         history.first_official(),
     )
     assert kept.recent_delta(0, standing) == history.recent_delta(0, standing)
+
+
+@pytest.mark.parametrize(
+    ("models", "prompts", "votes", "every"),
+    [(3, 6, 0, 25), (3, 6, 249, 25), (3, 6, 250, 50), (3, 6, 3000, 250), (3, 20, 0, 72), (20, 100, 0, 250)],
+)
+def test_a_small_arena_is_evaluated_every_tenth_of_what_it_can_collect(models, prompts, votes, every):
+    standing = arena(models, prompts)
+    assert standing.collectable_votes == 12 * prompts * models * (models - 1) / 2
+    standing.votes = votes
+    assert votes_between_evaluations(standing) == every
+
+
+def test_where_prompts_are_free_there_is_no_end_of_votes():
+    standing = arena(3, 2, policy=Policy(free_prompts=True))
+    assert votes_between_evaluations(standing) == 250
+
+
+def test_evaluations_of_a_large_arena_come_every_250_votes_and_of_a_small_one_as_it_grows():
+    for models, prompts, until, expected in (
+        (5, 60, 600, [250, 500]),
+        (3, 6, 400, [*range(25, 251, 25), 300, 350, 400]),
+    ):
+        standing, history, looks = arena(models, prompts), EvaluationHistory.under(Policy()), []
+        for votes in range(1, until + 1):
+            standing.votes = votes
+            if votes == history.next_votes:
+                before, history = len(history.evaluations), look(standing, history)
+                looks += [votes] * (len(history.evaluations) - before)
+        assert looks == expected
+
+
+def test_how_long_it_is_until_the_board_is_official():
+    standing = strengthen(arena(3, 6, full_votes(3, 6, 8)), [1700, 1600, 1500])
+    history = EvaluationHistory((evaluate(standing),), next_votes=150)
+    assert standing.votes == 144
+    assert history.evaluations[0].holds
+    assert history.until_official(standing) == (2, 6 + 25)

@@ -78,7 +78,7 @@ def test_where_no_category_is_shared_the_rules_say_so():
     for model in range(3):
         standing.enable(model)
     _, pairs, coverage = publication_rules(standing)
-    assert "ada–bob share no category" in pairs.detail
+    assert pairs.detail_values == {"case": "provisional"}
     assert "no category" in coverage.detail
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,6 +40,8 @@ _CELLS_PER_EVENT = 500
 _PAIR_CELLS_PER_EVENT = 150
 _DAY_SECONDS = 86_400
 _VOTE_FIELDS = ("a", "b", "prompt", "kind", "session", "free_prompt", "time")
+#: A small arena is one of so many people, until more have voted.
+SMALL_ARENA_PEOPLE_COUNT = 12
 #: The arrival of a model that was never enabled.
 NEVER_ARRIVED_VOTES = -1
 
@@ -101,6 +104,14 @@ class Standing:
     @property
     def n_enabled(self) -> int:
         return len(self.order)
+
+    @property
+    def collectable_votes(self) -> float:
+        """Votes of twelve people who judge every pair on every prompt once: what a small arena can collect."""
+        if self.policy.free_prompts:
+            return math.inf
+        shared = self.cells.shared
+        return float(SMALL_ARENA_PEOPLE_COUNT * (int(shared.sum()) - int(np.trace(shared))) / 2)
 
     @property
     def compared_prompts(self) -> tuple[str, ...] | None:

@@ -17,10 +17,10 @@ from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.evaluation import EvaluationHistory, look, votes_between_evaluations
 from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold, state_digest
 from tiltyard.errors import BadOption
-from tiltyard.foundation.arrays import Bools, Ints
+from tiltyard.foundation.arrays import Bools
 
 #: Of evaluations that are further back, one in so many stays whole; of those still further, one in its square.
 _THINNING_RATIO = 16
@@ -62,22 +62,24 @@ class ArenaFold:
         return self.standing.votes
 
     def fold(self, events: Events) -> None:
-        """The next events. After every ``policy.evaluated_every``-th vote the rules are looked at."""
-        start = 0
-        for stop in self.looks(events).tolist():
+        """The next events. After certain votes the rules are looked at (`look`)."""
+        for _ in self.fold_evaluations(events):
+            pass
+
+    def fold_evaluations(self, events: Events) -> Iterator[tuple[int, bool]]:
+        """The next events, stopping at each evaluation: after how many of them, and whether it is the last of them."""
+        votes, before, start = np.flatnonzero(events.event == Event.VOTE) + 1, self.votes, 0
+        while (ahead := self.history.next_votes - before) <= len(votes):
+            stop, known = int(votes[ahead - 1]), len(self.history.evaluations)
             self._take(events[start:stop])
             self.rank()
-            self._note(evaluate(self.standing, time=int(events.time[stop - 1])))
+            self.history = look(self.standing, self.history, time=int(events.time[stop - 1]))
             start = stop
+            if len(self.history.evaluations) > known:
+                self._thin_out()
+                yield stop, self.history.next_votes - before > len(votes)
         if start < len(events):
             self._take(events[start:])
-
-    def looks(self, events: Events) -> Ints:
-        """After how many of these events, which come next, the rules will be looked at."""
-        # Of the places of the next votes, those after which the rules will be looked at.
-        votes = np.flatnonzero(events.event == Event.VOTE) + 1
-        every = self.policy.evaluated_every
-        return votes[every - 1 - self.votes % every :: every]
 
     def rank(self) -> None:
         """Bring the order up to the last vote. What later folds give does not depend on it."""
@@ -95,7 +97,11 @@ class ArenaFold:
         """From now on this policy holds; see `Standing.under` for what of it cannot change."""
         self.rank()
         self.standing.under(policy)
-        self.history = replace(self.history, in_a_row=policy.evaluations)
+        known = self.history.evaluations
+        every = (
+            votes_between_evaluations(self.standing) if known else EvaluationHistory.under(policy).next_votes
+        )
+        self.history = EvaluationHistory(known, policy.evaluations, (self.votes // every + 1) * every)
 
     def save(self) -> bytes:
         """Everything, as few bytes: equal states have equal bytes."""
@@ -137,8 +143,8 @@ class ArenaFold:
         self.rater.fold(CodedBattles(votes.a, votes.b, votes.kind))
         self._ranked = False
 
-    def _note(self, evaluation: Evaluation) -> None:
-        known = [*self.history.evaluations, evaluation]
+    def _thin_out(self) -> None:
+        known = [*self.history.evaluations]
         if self.whole is not None:
             for number in _outline_numbers(len(known), self.whole):
                 # When it was, and whether the rules held: nothing of the models.

@@ -1,18 +1,22 @@
 """Evaluations: what was known of an arena after so many votes, and whether its board was official.
 
-The rules of publication are looked at every ``policy.evaluated_every`` votes; a board is official
-once they have held ``policy.evaluations`` times in a row.
+The rules of publication are looked at every ``policy.evaluated_every`` votes, in a small arena more often; a board is
+official once they have held ``policy.evaluations`` times in a row.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.rules import Rule
 from tiltyard.foundation.arrays import Floats, Ints
+
+#: In a small arena there is an evaluation for each such share of what it can collect, but not after fewer votes than this.
+_SMALL_ARENA_SHARE = 0.1
+_LEAST_INTERVAL_VOTES = 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +62,22 @@ class EvaluationHistory:
 
     evaluations: tuple[Evaluation, ...] = ()
     in_a_row: int = 3
+    #: Votes after which the rules are looked at next (`look`).
+    next_votes: int = _LEAST_INTERVAL_VOTES
 
     @classmethod
     def under(cls, policy: Policy) -> EvaluationHistory:
         """Nothing evaluated yet, under this policy."""
-        return cls(in_a_row=policy.evaluations)
+        return cls((), policy.evaluations, min(policy.evaluated_every, _LEAST_INTERVAL_VOTES))
 
     def after(self, evaluation: Evaluation) -> EvaluationHistory:
         """With one more evaluation."""
-        return EvaluationHistory((*self.evaluations, evaluation), self.in_a_row)
+        return replace(self, evaluations=(*self.evaluations, evaluation))
+
+    def until_official(self, now: Standing) -> tuple[int, int]:
+        """Evaluations that must still hold for an official board, and after how many votes from now the last of them is."""
+        left = max(self.in_a_row - self._run(), 1)
+        return left, self.next_votes - now.votes + (left - 1) * votes_between_evaluations(now)
 
     @property
     def official(self) -> bool:
@@ -104,6 +115,31 @@ class EvaluationHistory:
                 break
             run += 1
         return run
+
+
+def votes_between_evaluations(standing: Standing) -> int:
+    """``policy.evaluated_every``, or a tenth of what a small arena can collect; doubled whenever it has ten times as many.
+
+    ===============================  ======
+    3 models, 6 prompts, 100 votes   25
+    … 300 votes                      50
+    3 models, 20 prompts, 100 votes  72
+    20 models, 100 prompts           250
+    ===============================  ======
+    """
+    most = standing.policy.evaluated_every
+    every = max(_LEAST_INTERVAL_VOTES, int(min(_SMALL_ARENA_SHARE * standing.collectable_votes, most)))
+    while every < most and standing.votes * _SMALL_ARENA_SHARE >= every:
+        every *= 2
+    return min(every, most)
+
+
+def look(standing: Standing, history: EvaluationHistory, *, time: int = 0) -> EvaluationHistory:
+    """What follows after ``history.next_votes``: an evaluation, unless the arena has turned out to be larger, and the next."""
+    every = votes_between_evaluations(standing)
+    if history.evaluations or standing.votes % every == 0:
+        history = history.after(evaluate(standing, time=time))
+    return replace(history, next_votes=(standing.votes // every + 1) * every)
 
 
 def evaluate(standing: Standing, *, time: int = 0) -> Evaluation:

@@ -55,6 +55,7 @@ def encode_fold(standing: Standing, rater: Rater, history: EvaluationHistory, wh
     arrays |= _rated(rater) | _evaluated(history.evaluations)
     values["evaluations"] = {
         "in_a_row": history.in_a_row,
+        "next_votes": history.next_votes,
         "whole": whole,
         "rules": [[asdict(rule) for rule in known.rules] for known in history.evaluations if known.rules],
     }
@@ -77,7 +78,7 @@ def decode_fold(saved: bytes) -> tuple[Standing, Rater, EvaluationHistory, int |
         arrays[f"{name}.tally"] = np.stack([arrays[f"{name}.{k}"] for k in range(4)], axis=1)
     evaluated = values["evaluations"]
     rules = [tuple(Rule(**rule) for rule in known) for known in evaluated["rules"]]
-    history = EvaluationHistory(_evaluations(arrays, rules), evaluated["in_a_row"])
+    history = EvaluationHistory(_evaluations(arrays, rules), evaluated["in_a_row"], evaluated["next_votes"])
     rater = _rater(arrays, values["rater"], settings)
     return restore(StateCheckpoint(arrays, values)), rater, history, evaluated["whole"]
 

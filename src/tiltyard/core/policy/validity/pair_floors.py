@@ -18,6 +18,7 @@ import numpy as np
 
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.vote_forecast import pair_decisive_share, votes_to_gain
+from tiltyard.foundation.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,9 @@ def floor_of(standing: Standing, above: int, below: int) -> PairFloor:
     )
 
 
-def adjacent_floors(standing: Standing, top: int) -> tuple[PairFloor, ...]:
-    """Floors of the adjacent pairs among the first ``top`` models, best first."""
-    codes = standing.order[:top].tolist()
-    return tuple(floor_of(standing, one, other) for one, other in pairwise(codes))
+def adjacent_floors(standing: Standing, top: Ints) -> tuple[PairFloor, ...]:
+    """Floors of the adjacent pairs among these models, best first."""
+    return tuple(floor_of(standing, one, other) for one, other in pairwise(top.tolist()))
 
 
 def votes_to_floor(floor: PairFloor, overall: float) -> float:

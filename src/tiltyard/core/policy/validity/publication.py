@@ -192,13 +192,29 @@ def top_rd_rule(standing: Standing) -> Rule:
     )
 
 
+def neighbouring_top(standing: Standing) -> Ints:
+    """The first models that are not provisional, best first: those whose adjacent pairs a rule looks at.
+
+    A newcomer would be a neighbour of two models that it has hardly met, and take the official status of the board away.
+    """
+    found: list[int] = []
+    for model in standing.order.tolist():
+        if len(found) < standing.policy.published_top and all(
+            rule.holds for rule in established_rules(standing, model)
+        ):
+            found.append(model)
+    return np.array(found, dtype=np.int64)
+
+
 def top_pairs_rule(standing: Standing) -> Rule:
     """Neighbours at the top must have met, or their order is hearsay from other opponents.
+
+    Provisional models are nobody's neighbours.
 
     Missing: direct votes of the pairs that lack fewest, over the share of the arena's votes that
     goes to adjacent pairs of the top (`pace.adjacent_rate`).
     """
-    policy, top = standing.policy, _top(standing)
+    policy, top = standing.policy, neighbouring_top(standing)
     values = {
         "top": policy.published_top,
         "share": policy.published_pairs,
@@ -207,8 +223,10 @@ def top_pairs_rule(standing: Standing) -> Rule:
         **_case(standing),
     }
     if len(top) < 2:
-        return _nobody("top-pairs", values, policy.published_pairs)
-    floors = adjacent_floors(standing, len(top))
+        case = {"case": "provisional" if standing.n_enabled > 1 else "too-few"}
+        missing = _votes_to_second_established(standing) if standing.n_enabled > 1 else None
+        return check_rule("top-pairs", values, None, policy.published_pairs, missing=missing, detail=case)
+    floors = adjacent_floors(standing, top)
     bar = pairs_needed(len(top), policy.published_pairs)
     met = sum(floor.met for floor in floors)
     overall = decisive_share(standing)
@@ -263,6 +281,17 @@ def top_coverage_rule(standing: Standing) -> Rule:
         missing=0.0 if mean >= bar else _votes_to_mean_coverage(standing, top, coverage),
         detail=below if short else None,
     )
+
+
+def _votes_to_second_established(standing: Standing) -> float:
+    """Votes of the arena until two models are more than provisional."""
+    rate = exposure_rate(standing)
+    waiting = [
+        max(math.inf if rule.missing is None else rule.missing for rule in established_rules(standing, model))
+        / rate[model]
+        for model in standing.order.tolist()
+    ]
+    return float(sorted(waiting)[1])
 
 
 def _top(standing: Standing) -> Ints:

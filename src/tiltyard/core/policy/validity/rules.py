@@ -91,6 +91,7 @@ RULES: Mapping[str, Template] = {
         )
     ),
     "top-pairs.detail": Template(_("{short} of {all} adjacent pairs are short: {pairs}"), items=_PAIRS),
+    "top-pairs.detail/provisional": Template(_("fewer than two models are more than provisional")),
     "top-pairs.detail/too-few": _TOO_FEW,
     "top-rd": Template(_("The median RD of the top {top} is at most {bar:g}.")),
     "top-rd.detail": Template(

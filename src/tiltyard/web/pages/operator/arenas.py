@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
-from typing import Annotated, Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any, NamedTuple, TypedDict
 from zoneinfo import ZoneInfo
 
 from fastapi import Form
@@ -21,12 +23,16 @@ from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import PHASES
 from tiltyard.core.policy.state.rating_fold import RaterSettings
+from tiltyard.core.policy.state.standing import SMALL_ARENA_PEOPLE_COUNT
 from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.foundation.caches import SingleFlight
 from tiltyard.foundation.field_definitions import finite_number
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.simulation.settling_gap import SettlingForecast, settling_forecast
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_view import digits_to_show
 from tiltyard.web.pages.operator.operator_access import (
+    ArenaVisit,
     OnArena,
     OnServer,
     OperatorVisit,
@@ -36,6 +42,10 @@ from tiltyard.web.pages.operator.operator_access import (
 from tiltyard.web.pages.operator.settings import WHO_ENTERS, entry_choice, who_enters
 
 router = operator_router()
+
+#: Arenas are simulated once for all who ask; who asks waits so long, and sees the answer later.
+_SIMULATIONS = SingleFlight()
+_SIMULATION_WAIT_SECONDS = 2.0
 
 _FORM = {
     "name": "",
@@ -116,6 +126,13 @@ async def _line(visit: OperatorVisit, arena: Arena, waiting: PendingWork, lag: R
     return ArenaLine(arena, board, board is not None and claims_nothing(board.settled), waiting, lag)
 
 
+class _Settling(TypedDict):
+    """What a small arena can settle, and whether that is still being simulated."""
+
+    settling: SettlingForecast | None
+    simulating: bool
+
+
 @router.get("/arenas/{arena}", response_class=HTMLResponse)
 async def overview(visit: OnArena) -> HTMLResponse:
     """The overview of an arena: phase, status, votes by day, lanes, fairness, lag, scheduled jobs."""
@@ -147,7 +164,27 @@ async def overview(visit: OnArena) -> HTMLResponse:
         if visit.arena.settings.stage == "draft"
         else None,
         seen_digits=digits_to_show,
+        **await _settling(visit),
     )
+
+
+async def _settling(visit: ArenaVisit) -> _Settling:
+    """What the arena can settle with the people who are invited, or twelve; what is still simulated is said later."""
+    settings = visit.arena.settings
+    queue = await visit.registry.voting_queue(visit.arena.name)
+    responses = [] if settings.is_live else [n for n in await queue.responses_by_prompt() if n > 1]
+    if not responses:
+        return {"settling": None, "simulating": False}
+    links = await list_invitations(visit.pool, visit.arena.name)
+    invited = sum(link.uses_allowed or 0 for link in links if link.revoked_at is None)
+    told_after = 1 if settings.reveal == "vote" else settings.session_votes
+    shape = (max(responses), len(responses), invited or SMALL_ARENA_PEOPLE_COUNT, told_after)
+    try:
+        async with asyncio.timeout(_SIMULATION_WAIT_SECONDS):
+            found = await _SIMULATIONS(shape, partial(asyncio.to_thread, settling_forecast, *shape))
+    except TimeoutError:
+        return {"settling": None, "simulating": True}
+    return {"settling": found, "simulating": False}
 
 
 async def _board(visit: OperatorVisit, arena: Arena) -> BoardDocument | None:

@@ -22,7 +22,7 @@ from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.policy.validity.pair_floors import adjacent_floors
 from tiltyard.core.policy.validity.prompt_coverage import band_top_coverage, coverage_of
-from tiltyard.core.policy.validity.publication import pairs_needed
+from tiltyard.core.policy.validity.publication import neighbouring_top, pairs_needed
 from tiltyard.core.policy.validity.report.report_records import (
     AdjacentPair,
     Churn,
@@ -146,7 +146,7 @@ def _before(standing: Standing) -> SpanStart:
     policy, meetings = standing.policy, standing.meetings
     return SpanStart(
         evaluate(standing),
-        sum(floor.met for floor in adjacent_floors(standing, policy.published_top)),
+        sum(floor.met for floor in adjacent_floors(standing, neighbouring_top(standing))),
         count_pairs_met(standing, meetings.attempts, 1),
         count_pairs_met(standing, meetings.decisive, policy.pair_floor),
     )
@@ -276,7 +276,7 @@ def pair_completeness(replay: SpanReplay) -> PairCompleteness:
     """Floors of neighbours at the top, and how many pairs have met at all."""
     standing, before = replay.standing, replay.before
     policy, meetings = standing.policy, standing.meetings
-    floors = adjacent_floors(standing, policy.published_top)
+    floors = adjacent_floors(standing, neighbouring_top(standing))
     return PairCompleteness(
         tuple(
             AdjacentPair(

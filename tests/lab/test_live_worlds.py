@@ -5,12 +5,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from lab.live_worlds import LiveWorldSettings, SimulatedLiveArena, draw_live_world
 from support.sizes import sized
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.policy.state.events import Event
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
-from tiltyard.simulation.live_worlds import LiveWorldSettings, SimulatedLiveArena, draw_live_world
 
 
 def world_of(seed=0, **settings):

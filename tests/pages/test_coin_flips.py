@@ -27,9 +27,9 @@ pytestmark = pytest.mark.slow
 
 VOTES, VOTERS, AT_ONCE = 1620, 54, 6
 NAMES = [f"model-{letter}" for letter in "abcde"]
-HEADLINE = "Nobody is ahead yet."
+HEADLINE = "Too close to call."
 SENTENCE = "No order is settled yet."
-NOTE = "enough votes seen; no order settled"
+NOTE = "enough votes; no order settled"
 #: What a page would say if it claimed an order.
 CLAIMS = re.compile(
     r"settled above|share first|first place|tier \d|best model|better than|ahead", re.IGNORECASE

@@ -35,13 +35,13 @@ def test_a_colleague_comes_in_by_the_link_and_votes(visit, site, size, js):
     page.goto(site.url + link)
     assert page.get_by_role("heading", name="You are invited").is_visible()
     looks_right(page)
-    follow(page.get_by_role("button", name="Come in"))
+    follow(page.get_by_role("button", name="Join"))
     assert page.url == f"{site.url}/arenas/arena/vote"
     follow(page.get_by_role("button", name="Start voting"))
     assert page.get_by_role("button", name="Tie").first.is_visible()
     opened.check()
     stranger = visit(link, js=js, size=size).page
-    assert stranger.get_by_role("heading", name="not let you").is_visible()
+    assert stranger.get_by_role("heading", name="does not work").is_visible()
     looks_right(stranger)
 
 
@@ -53,11 +53,11 @@ def test_a_passcode_is_asked_for_and_leads_on(visit, site, size, js):
     page = opened.page
     looks_right(page)
     page.get_by_label("Passcode").fill("not this one")
-    follow(page.get_by_role("button", name="Come in"))
+    follow(page.get_by_role("button", name="Join"))
     assert page.get_by_role("alert").is_visible()
     looks_right(page)
     page.get_by_label("Passcode").fill(shown)
-    follow(page.get_by_role("button", name="Come in"))
+    follow(page.get_by_role("button", name="Join"))
     assert page.url == f"{site.url}/arenas/coded/mine"
     opened.check()
 
@@ -66,7 +66,7 @@ def test_a_passcode_is_asked_for_and_leads_on(visit, site, size, js):
 def test_whoever_is_out_while_voting_is_told(visit, site, js):
     link, number = make_link(site.database)
     page = visit(link, js=js).page
-    follow(page.get_by_role("button", name="Come in"))
+    follow(page.get_by_role("button", name="Join"))
     follow(page.get_by_role("button", name="Start voting"))
     revoke(site.database, number)
     site.context.access.forget()
@@ -95,7 +95,7 @@ def test_the_operator_makes_a_link_and_revokes_it(visit, site, size):
     assert "/join/0-" in link
     readable(page)
     inside = visit(link.partition(":0")[2] or link, size=size, check=False).page
-    follow(inside.get_by_role("button", name="Come in"))
+    follow(inside.get_by_role("button", name="Join"))
     page.goto(site.url + path)
     follow(page.get_by_role("link", name="Revoke pilot team…").first)
     readable(page)

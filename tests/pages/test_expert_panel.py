@@ -42,8 +42,8 @@ def test_a_panel_from_its_links_to_its_names(visit, site, size):
 
     first = visit(ben, js=False, size=size)
     page = first.page
-    assert page.get_by_text("asked as Ben").is_visible()
-    follow(page.get_by_role("button", name="Come in"))
+    assert page.get_by_text("invited as Ben").is_visible()
+    follow(page.get_by_role("button", name="Join"))
     assert page.url == f"{site.url}/arenas/arena/panel"
     assert page.get_by_text("5 of 5 items").is_visible()
     assert "model-" not in page.content()
@@ -53,14 +53,14 @@ def test_a_panel_from_its_links_to_its_names(visit, site, size):
 
     # On another device, the same list goes on where it was.
     other = visit(ben, js=False, size=size).page
-    follow(other.get_by_role("button", name="Come in"))
+    follow(other.get_by_role("button", name="Join"))
     vote_plainly(other, ["B is better", "Both bad", "Tie"])
     assert other.url == f"{site.url}/arenas/arena/panel"
     assert other.get_by_text("list is finished").is_visible()
 
     second = visit(ada, size=size, check=False, bypass_csp=True)
     page = second.page
-    follow(page.get_by_role("button", name="Come in"))
+    follow(page.get_by_role("button", name="Join"))
     follow(page.get_by_role("button", name="Start voting"))
     for left in range(4, -1, -1):
         before = matchup_of(page)

@@ -164,13 +164,13 @@ def test_going_on_and_stopping(visit, live, site):
     page = ask(opened)
     expect(page.locator(COMPLETE)).to_be_attached()
     live.answer_steadily(80)
-    page.get_by_label("Go on with the same two models").fill("And a tuple?")
+    page.get_by_label("Continue with the same two models").fill("And a tuple?")
     follow(page.get_by_role("button", name="Send"))
     expect(page.locator(".turn")).to_have_count(4)
     expect(page.locator(".turn").nth(1).locator(".live-answer")).to_contain_text(re.compile("[YS]"))
     page.get_by_role("button", name="Stop both").click()
     expect(page.locator(COMPLETE)).to_be_attached()
-    expect(page.locator("[data-slot=status]")).to_have_text("Stopped. You can vote on what came.")
+    expect(page.locator("[data-slot=status]")).to_have_text("Stopped. You can vote on what is here.")
     assert page.get_by_role("button", name="Stop both").count() == 0
     page.keyboard.press("3")
     expect(page.locator(".result")).to_contain_text("Tie")
@@ -215,9 +215,9 @@ def test_near_the_limit_characters_are_counted(visit, live, site):
     box.fill("x" * 100)
     expect(count).to_be_hidden()
     box.fill("x" * 7_990)
-    expect(count).to_have_text("10 characters left")
+    expect(count).to_have_text("Characters left: 10")
     box.fill("x" * 8_002)
-    expect(count).to_have_text("2 characters too many")
+    expect(count).to_have_text("Characters too many: 2")
 
 
 @pytest.mark.parametrize("size", DESKTOP_AND_SLOW_PHONE)

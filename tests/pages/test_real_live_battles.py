@@ -269,7 +269,7 @@ def test_a_battle_of_two_turns(ask, world, site, size):
     expect(page.locator(".sides")).to_have_attribute("aria-busy", "true")
     expect(page.locator(".ballot-row button").first).to_have_attribute("aria-disabled", "true")
     expect(page.locator(COMPLETE)).to_be_attached()
-    page.get_by_label("Go on with the same two models").fill("And in winter?")
+    page.get_by_label("Continue with the same two models").fill("And in winter?")
     follow(page.get_by_role("button", name="Send"))
     expect(page.locator(".turn")).to_have_count(4)
     expect(page.locator(COMPLETE)).to_be_attached()
@@ -288,7 +288,7 @@ def test_stop(ask, world, site, size):
     until_text(page)
     page.get_by_role("button", name="Stop both").click()
     expect(page.locator(COMPLETE)).to_be_attached()
-    expect(page.locator("[data-slot=status]")).to_have_text("Stopped. You can vote on what came.")
+    expect(page.locator("[data-slot=status]")).to_have_text("Stopped. You can vote on what is here.")
     vote_and_see(world, asked, "3")
 
 
@@ -317,7 +317,7 @@ def test_a_lost_connection(ask, world, site, size):
     page.context.set_offline(True)
     # A browser that is told to be offline keeps the streams that it has.
     asked.tunnel.cut()
-    expect(page.locator("[data-slot=status]")).to_contain_text("The connection is lost.")
+    expect(page.locator("[data-slot=status]")).to_contain_text("Connection lost.")
     page.context.set_offline(False)
     expect(page.locator(COMPLETE)).to_be_attached()
     written = page.locator(".live-answer").all_inner_texts()

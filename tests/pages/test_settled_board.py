@@ -19,7 +19,7 @@ needs_bundle = pytest.mark.skipif(
     load_assets().script() is None, reason="needs the bundle: python hatch_build.py"
 )
 BOARD = "/arenas/arena"
-#: In logits: two models share first place, two the next, and the last is an outlier.
+#: In logits: two models tie for first, two the next, and the last is an outlier.
 STRENGTHS = (0.8, 0.8, 0.0, 0.0, -5.0)
 
 
@@ -60,9 +60,9 @@ def test_shared_ranks_are_ranges_and_lines_stand_between_tiers(visit, path):
     opened = visit(path)
     page = opened.page
     expect(page.locator("main p").first).to_contain_text(
-        "Settled: 8 of all 10 pairs, and 2 of 4 neighbouring ones."
+        "Pairs settled: 8 of all 10; neighbouring ones: 2 of 4."
     )
-    expect(page.locator("main p").first).to_contain_text("share first place")
+    expect(page.locator("main p").first).to_contain_text("tie for first")
     assert ranks(page) == ["1–2", "1–2", "3–4", "3–4", "5"]
     assert lines(page) == [2, 4]
     marked = [

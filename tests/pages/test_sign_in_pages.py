@@ -57,7 +57,7 @@ def test_a_colleague_signs_in_votes_and_signs_out(visit, site, provider, size, j
     assert page.get_by_text(f"signed in as {name}").is_visible()
     looks_right(page)
     follow(page.get_by_role("button", name="Sign out"))
-    assert page.get_by_text("signed out here").is_visible()
+    assert page.get_by_text("are signed out").is_visible()
     looks_right(page)
     there = page.get_by_role("link", name="Sign out of your organisation")
     assert there.get_attribute("href").startswith(provider.issuer)

@@ -19,19 +19,19 @@ from tiltyard.settings.arena_settings import ArenaSettings
 
 DOCS = Path(__file__).parents[2] / "docs/explanation/ten-seconds.md"
 PLUM, NORTH, TERN, QUARTZ, SABLE = NAMES
-ERROR = "the chance of any wrong claim here is at most 5\u202f%"
-TIED = f"Their order is not settled yet. The other 3 are each settled below at least one of them; {ERROR}."
+SURE = "95\u202f% sure"
+TIED = f"Their order is not settled yet. Each of the other 3 trails at least one of them ({SURE})."
 #: By address: the headline, how sure it is, and the first row's rank with the word beneath it.
 BOARDS = {
-    "settled": (f"{PLUM} is first.", f"This is settled: {ERROR}.", "1 settled"),
-    "noise": ("Nobody is ahead yet.", "No order is settled yet.", "1–5 not placed yet"),
-    "tied": (f"{PLUM} and {NORTH} share first place.", TIED, "1–2 shared"),
+    "settled": (f"{PLUM} is first.", f"Settled ({SURE}).", "1 settled"),
+    "noise": ("Too close to call.", "No order is settled yet.", "1–5 not placed yet"),
+    "tied": (f"{PLUM} and {NORTH} tie for first.", TIED, "1–2 shared"),
     "newcomer": (
         f"{PLUM} is first of the 4 models that can be placed.",
-        f"This is settled: {ERROR}. {SABLE} cannot be placed yet: it has 12 votes.",
+        f"Settled ({SURE}). {SABLE} cannot be placed yet: it has 12 votes.",
         "1–2 shared",
     ),
-    "tied?category=coding": (f"{NORTH} and {PLUM} share first place.", TIED, "1–2 shared"),
+    "tied?category=coding": (f"{NORTH} and {PLUM} tie for first.", TIED, "1–2 shared"),
 }
 
 
@@ -60,7 +60,9 @@ def test_the_first_sentence_and_the_first_row_answer(visit, address, size):
     page = opened.page
     lead = page.locator("main p").first
     expect(lead.locator("strong")).to_have_text(headline)
-    expect(lead.locator(".board-claim-sure")).to_have_text(re.compile(sure.replace("\u202f", r"\s")))
+    expect(lead.locator(".board-claim-sure")).to_have_text(
+        re.compile(re.escape(sure).replace("\u202f", r"\s"))
+    )
     if "category" in address:
         assert lead.inner_text().startswith("Among coding prompts:")
     row = page.locator("#board tbody tr").first
@@ -94,12 +96,12 @@ def test_the_home_page_says_what_is_settled_and_invites_the_first_vote(visit):
     }
     assert "secret" not in page.content()
     assert f"{PLUM} is first." in cards["Everyday questions"]
-    assert "Nobody is ahead" in cards["Coin flips"]
+    assert "Too close" in cards["Coin flips"]
     assert not any(name in cards["Coin flips"] for name in NAMES)
-    assert f"{PLUM} and {NORTH} share first place." in cards["Letters to the council"]
+    assert f"{PLUM} and {NORTH} tie for first." in cards["Letters to the council"]
     assert f"{PLUM} is first of the 4" in cards["Summaries"]
-    assert "Nobody has voted" in cards["empty"]
-    assert "first vote" in cards["empty"]
+    assert "No votes yet" in cards["empty"]
+    assert "the first" in cards["empty"]
     opened.check()
 
 
@@ -110,7 +112,7 @@ def test_where_every_arena_is_private_the_home_page_says_so_without_naming_one(s
         made_arena(database, name="secret", settings=ArenaSettings(entry="passcode"))
         with served(database, folder=tmp_path) as running:
             hidden = running.client().get("/", headers={"accept": "text/html"}).text
-    assert "No arena here" in none
+    assert "No public arenas" in none
     assert hidden == none, "a stranger learns that there is a private arena"
 
 

@@ -116,7 +116,7 @@ def test_a_vote_without_a_connection_is_told_and_saved_later(site, visit):
     matchup = matchup_of(page)
     page.context.set_offline(True)
     page.keyboard.press("4")
-    expect(status(page)).to_have_text("Not saved yet. Retrying …")
+    expect(status(page)).to_have_text("Not saved. Retrying …")
     assert endings(site.database, matchup) == []
     page.context.set_offline(False)
     voted(page, "Both bad")
@@ -176,7 +176,7 @@ def test_a_vote_that_cannot_be_saved_says_so_and_can_be_tried_again(site, visit)
         if again.count():
             break
     expect(again).to_be_visible()
-    expect(status(page)).to_contain_text("Your vote is not saved")
+    expect(status(page)).to_contain_text("Vote not saved")
     page.keyboard.press("n")
     assert matchup_of(page) == matchup, "an unsaved vote is not left behind"
     page.unroute_all()
@@ -191,7 +191,7 @@ def test_leaving_with_an_unsaved_vote_is_asked_about(visit):
     page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     page.context.set_offline(True)
     page.keyboard.press("1")
-    expect(status(page)).to_have_text("Not saved yet. Retrying …")
+    expect(status(page)).to_have_text("Not saved. Retrying …")
     with page.expect_event("close"):
         page.close(run_before_unload=True)
     assert asked == ["beforeunload"]

@@ -91,13 +91,13 @@ def test_what_continues_below_says_so_until_its_end_is_in_view(visit):
     page = visit("/arenas/long/vote").page
     start(page)
     settled(page)
-    expect(stage(page).get_by_text("continues below").first).to_be_visible()
+    expect(stage(page).get_by_text("more below").first).to_be_visible()
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    expect(stage(page).get_by_text("continues below").first).to_be_hidden()
+    expect(stage(page).get_by_text("more below").first).to_be_hidden()
     page.goto(page.url.replace("/long/", "/short/"))
     start(page)
     settled(page)
-    expect(stage(page).get_by_text("continues below").first).to_be_hidden()
+    expect(stage(page).get_by_text("more below").first).to_be_hidden()
 
 
 def test_wide_code_and_tables_scroll_in_a_frame_with_shadows(visit):
@@ -199,7 +199,7 @@ def test_a_skip_has_a_reason_and_who_knows_a_model_is_not_counted(site, visit, j
     voted(page, "B is better")
     clickable(page)
     bar(page, "Show the names").click()
-    expect(stage(page).get_by_text("This vote is not counted, because you knew")).to_be_visible()
+    expect(stage(page).get_by_text("Not counted: you knew")).to_be_visible()
     name = stage(page).locator(".named-model").first
     assert float(name.evaluate("one => parseFloat(getComputedStyle(one).fontSize)")) >= 20
     assert [row[0] for row in endings(site.database, first, second)] == [2, 1]

@@ -85,7 +85,7 @@ def test_each_phase_shows_what_it_has_and_says_why_the_rest_is_missing(server, t
     assert ("legacy Elo" in table_caption(html)) is (phase <= 2)
     assert {len(row) for row in rows} == {len(headings)}
     assert "–" not in {row[3][0] for row in rows}
-    assert ("phase 1" in html) is (phase == 1)
+    assert ("Phase 1" in html) is (phase == 1)
     assert ("Phase 2" in html) is (phase == 2)
     scores = [int(row[2][0].replace(",", "")) for row in rows]
     assert scores == sorted(scores, reverse=True)
@@ -97,7 +97,7 @@ def test_an_arena_without_votes_or_without_a_board_has_a_page(server, template, 
     with fresh_database(server, template) as database:
         made_arena(database, 3, 3)
         with served(database, folder=tmp_path) as running:
-            assert "no board yet" in board(running.client()).text
+            assert "No board yet" in board(running.client()).text
         rate(database)
         with served(database, folder=tmp_path) as running:
             reader = running.client()
@@ -181,7 +181,7 @@ def test_the_front_door_names_those_whose_range_begins_at_one_and_no_others(
     assert html == again
     said = " ".join(re.sub(r"<[^>]*>", "", re.search(r'card-headline">(.*?)</p>', html)[1]).split())
     if phase == 1:
-        assert said.startswith("No order is")
+        assert said.startswith("No ranking")
     named = [row["model"] for row in rows if row["rank_low"] == 1 and row["rank_high"] < 4]
     assert [name for name in NAMES if name in said] == sorted(named, key=NAMES.index)
 

@@ -131,4 +131,4 @@ def test_a_board_says_how_many_votes_are_not_on_it_and_a_view_beside_it_has_all(
     assert "excluded=all" in page
     assert (official["votes"], everything["votes"], everything["excluded"]) == (108, 120, "all")
     assert "all-votes-counted" in [finding["name"] for finding in everything["findings"]]
-    assert "Made from all" in beside
+    assert "All votes, including" in beside

@@ -325,9 +325,9 @@ def test_ones_battles_are_listed(live):
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ("live_budget_dollars", "The budget of this arena does not pay for another battle"),
-        ("live_day_dollars", "The budget of this arena does not pay for another battle"),
-        ("live_voter_day_dollars", "What one voter may spend on one day does not pay"),
+        ("live_budget_dollars", "budget is used up"),
+        ("live_day_dollars", "budget is used up"),
+        ("live_voter_day_dollars", "budget for one voter"),
     ],
 )
 def test_a_spent_budget_is_told_and_the_prompt_is_kept(live, setting, sentence):

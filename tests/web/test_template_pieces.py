@@ -18,7 +18,7 @@ from tiltyard.web.assets import load_assets
 from tiltyard.web.pages.layout import PageTemplates
 from tiltyard.web.pages.localization import Localization
 
-DEFAULT = "They were drawn from all pairs that can be matched."
+DEFAULT = "Drawn from all possible pairs."
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_why_two_models_were_matched_stands_below_what_the_vote_has_brought(piec
         blind=True, unrated=None, missing=3, model_a="a", model_b="b", reason="under-exposed", lane="coverage"
     )
     told = words(pieces("vote/pieces.html", arena=arena).effect(names, None))
-    assert 0 < told.index("about 3 more") < told.index("shown less often")
+    assert 0 < told.index("about 3 more") < told.index("shown too rarely")
 
 
 def test_a_name_that_is_shown_says_what_the_operator_says_about_the_model(pieces):

@@ -122,7 +122,7 @@ def test_what_a_page_says_of_an_arena(site, board):
     arena, _, status = ARENAS[board]
     html = site.get(f"/arenas/{arena}").text
     page = re.sub(r"<[^>]*>", " ", html.partition("<main")[2])
-    lead = " ".join(page.partition(" votes of people")[0].rpartition("Vote ")[2].split())
+    lead = " ".join(page.partition(" votes by people")[0].rpartition("Vote ")[2].split())
     assert not CLAIMS.search(page)
     assert re.search(rf'id="status-title">{status}', html, re.IGNORECASE)
     say(board, lead.rsplit(" ", 1)[0])

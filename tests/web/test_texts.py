@@ -448,15 +448,13 @@ def test_what_is_too_long_is_still_there_to_read(text: str):
     read = rendered(text)
     assert "shown without formatting" in read.text
     assert read.of("pre")[-1] == {"class": "as-written", "dir": "auto", "tabindex": "0"}
-    shown = read.text.replace(
-        "The rest of the text is shown without formatting, because it is too long or too complex.", ""
-    )
+    shown = read.text.replace("The rest is shown without formatting: it is too long or too complex.", "")
     assert sorted("".join(shown.split())) == sorted("".join(text.split()))
 
 
 @pytest.mark.parametrize("unit", ["x", "<", "\u202e", "a\u202e", "word "])
 def test_what_is_far_too_long_is_cut_and_says_so(unit: str):
-    told = "it is too long to be shown here in full"
+    told = "too long to show here"
     assert told not in rendered(unit * (MAX_SHOWN_CHARACTERS // len(unit))).text
     html = render_text(unit * (20 * MAX_SHOWN_CHARACTERS // len(unit)))
     assert len(html) < 12 * MAX_SHOWN_CHARACTERS
@@ -556,7 +554,7 @@ def test_reading_stops_at_its_deadline(monkeypatch):
     monkeypatch.setattr("tiltyard.web.texts.markdown.MAX_PARSE_SECONDS", 0.0)
     for text in ("# words *and* more", "> - `words`", "|a|\n|-|\n|words|", "words"):
         read = rendered(text)
-        told = "The rest of the text is shown without formatting, because it is too long or too complex."
+        told = "The rest is shown without formatting: it is too long or too complex."
         assert read.text.strip() == told + text
         assert read.of("pre") == [{"class": "as-written", "dir": "auto", "tabindex": "0"}]
 

@@ -84,9 +84,9 @@ def test_sides_do_not_matter():
 @pytest.mark.parametrize(
     ("options", "missing"),
     [
-        ({"n": EFFECT_VOTES - 1}, "there are 199 votes that rate skill"),
-        ({"n": 600, "prompts": 12}, "12 different prompts were compared"),
-        ({"n": 600, "voters": 9}, "9 people have voted"),
+        ({"n": EFFECT_VOTES - 1}, ": 199."),
+        ({"n": 600, "prompts": 12}, "compared: 12."),
+        ({"n": 600, "voters": 9}, "far: 9."),
     ],
 )
 def test_too_little_is_said_and_not_estimated(options, missing):

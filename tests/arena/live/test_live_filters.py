@@ -1,4 +1,4 @@
-"""Boards of a live arena by language, and with and without talk about who answers."""
+"""Boards of a live arena by language, and with and without questions about identity."""
 
 import asyncio
 import json

@@ -98,7 +98,7 @@ def test_whom_the_gateway_names_comes_in_and_votes_as_one_voter(site, refused):
         names = {row[0] for row in connection.execute("SELECT name FROM people").fetchall()}
     assert {"ada", "grace"} <= names
     account = first.get("/sign-in/0/account", headers=HTML)
-    assert "gateway says" in account.text
+    assert "through your organisation" in account.text
     assert "<button" not in account.text.partition("<main")[2].partition("</main")[0]
     assert first.get("/sign-in/0", params={"next": VOTE}).headers["location"] == VOTE
     assert site.client().get("/sign-in/0").status_code == 404
@@ -112,7 +112,7 @@ def test_groups_are_those_of_each_request(site):
         assert client.get(VOTE, headers=ADA | {"X-Forwarded-Groups": groups}).status_code == 403
     answer = client.get(VOTE, headers=HTML | {"X-Forwarded-User": "ada"})
     assert answer.status_code == 403
-    assert "the groups" in answer.text
+    assert "your groups" in answer.text
 
 
 def test_strangers_whom_the_gateway_lets_through_are_strangers(site, refused):

@@ -188,7 +188,7 @@ def test_where_nothing_fits_the_page_says_so_and_offers_another_choice(site):
     sent = client.post("/arenas/arena/vote", data={"declared": "1", "languages": "en", "categories": "maths"})
     assert sent.headers["location"] == "/arenas/arena/vote?choose=none"
     told = client.get(sent.headers["location"]).text
-    assert "No prompt here" in told
+    assert "No prompt fits" in told
     assert 'value="en" checked' in told
     refused = client.post("/api/v1/arenas/arena/matchups")
     assert refused.status_code == 409

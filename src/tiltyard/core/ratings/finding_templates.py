@@ -1,7 +1,7 @@
 """The English sentences of all findings, by name: the one table that terminal, report, pages and API text use.
 
-Other languages translate these texts in the catalogue. A name with a case (``few-prompts/one``) is one of several
-sentences of the same finding. docs/reference/findings.md lists every value.
+Those that an arena's pages can show are marked for the catalogues of other languages. A name with a case
+(``few-prompts/one``) is one of several sentences of the same finding. docs/reference/findings.md lists every value.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def _(text: str) -> str:
 _SPREAD_BATTLES = _("Spread battles evenly over more prompts and voters.")
 _ABOVE = _("{above} above {below}")
 _BAD = _("{name} ({share:.0%} of {votes})")
-_OWN_FAMILY = _(
+_OWN_FAMILY = (
     "{who} lets its own family win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches against others; "
     "other judges of the same matches do in {others_share:.0 %} [{others_low:.0p}, {others_high:.0p}] of {others_trials}."
 )
-_SHOW_GOLD = _("Add the line # uses: gold to the rubric, or the placeholder gold_answer in braces.")
-_UNREADABLE = _("{who} gave no readable verdict in {share:.0 %} of {questions} questions.")
+_SHOW_GOLD = "Add the line # uses: gold to the rubric, or the placeholder gold_answer in braces."
+_UNREADABLE = "{who} gave no readable verdict in {share:.0 %} of {questions} questions."
 _SHARED_RANGES = _("Ranges of ranks that are shared are not settled yet.")
 
 _LANES = _(
@@ -34,11 +34,9 @@ _LANES = _(
 #: About the battles, and what can be compared.
 _BATTLES: Mapping[str, Template] = {
     "adaptive-pairs": Template(
-        _(
-            "Pairs follow running ratings: models that had just won met others that had. Later battles then hardly correct "
-            "luck, and intervals are too narrow: where only neighbours met, 95% intervals held in 76% of simulated cases."
-        ),
-        _("Rate only battles whose pairs were drawn regardless of ratings (--where), if the log says which."),
+        "Pairs follow running ratings: models that had just won met others that had. Later battles then hardly correct "
+        "luck, and intervals are too narrow: where only neighbours met, 95% intervals held in 76% of simulated cases.",
+        "Rate only battles whose pairs were drawn regardless of ratings (--where), if the log says which.",
     ),
     "disconnected": Template(
         _(
@@ -53,12 +51,12 @@ _BATTLES: Mapping[str, Template] = {
         {"": _("{model} ({battles})")},
     ),
     "mixed-dimensions": Template(
-        _("Battles on {count} dimensions are pooled: {dimensions}."),
-        _("Rate them separately with --by dimension."),
+        "Battles on {count} dimensions are pooled: {dimensions}.",
+        "Rate them separately with --by dimension.",
     ),
     "mixed-sources": Template(
-        _("Battles decided by {sources} are pooled, although they may disagree."),
-        _("Rate them separately with --by source."),
+        "Battles decided by {sources} are pooled, although they may disagree.",
+        "Rate them separately with --by source.",
         both=True,
     ),
     "one-sided": Template(
@@ -66,11 +64,11 @@ _BATTLES: Mapping[str, Template] = {
             "Between {models} and the other models, one side won every point, so no finite difference fits; they "
             "are not compared."
         ),
-        _("Collect more battles between them, or set a weak prior (--prior-sd)."),
+        "Collect more battles between them, or set a weak prior (--prior-sd).",
     ),
     "only-loses": Template(
         _("{models} lost every battle: the rating has no lower limit, so none is given."),
-        _("Compare it with weaker models, or set a weak prior (--prior-sd)."),
+        "Compare it with weaker models, or set a weak prior (--prior-sd).",
     ),
     "only-loses/prior": Template(
         _("{models} lost every battle: only the prior limits the rating from below."),
@@ -78,80 +76,70 @@ _BATTLES: Mapping[str, Template] = {
     ),
     "only-wins": Template(
         _("{models} won every battle: the rating has no upper limit, so none is given."),
-        _("Compare it with stronger models, or set a weak prior (--prior-sd)."),
+        "Compare it with stronger models, or set a weak prior (--prior-sd).",
     ),
     "only-wins/prior": Template(
         _("{models} won every battle: only the prior limits the rating from above."),
         _("Compare it with stronger models."),
     ),
     "self-battles": Template(
-        _("{battles:,} battles compare a model with itself; they do not measure skill and are left out."),
-        _("Check how the pairs were made."),
+        "{battles:,} battles compare a model with itself; they do not measure skill and are left out.",
+        "Check how the pairs were made.",
     ),
     "repeated-battles": Template(
-        _(
-            "{repeats:,} of {battles:,} battles repeat another: the same time, or the same prompt and voter or judge, "
-            "with the same models in the same places, and result."
-        ),
-        _("If battles were logged or joined twice, leave out the copies with --drop-duplicates."),
+        "{repeats:,} of {battles:,} battles repeat another: the same time, or the same prompt and voter or judge, "
+        "with the same models in the same places, and result.",
+        "If battles were logged or joined twice, leave out the copies with --drop-duplicates.",
     ),
     "repeated-block": Template(
-        _(
-            "{repeats:,} of {battles:,} battles are in blocks that repeat earlier rows one by one, in their order: "
-            "intervals are too narrow."
-        ),
-        _("If files were joined twice, leave out the copies with --drop-duplicates."),
+        "{repeats:,} of {battles:,} battles are in blocks that repeat earlier rows one by one, in their order: "
+        "intervals are too narrow.",
+        "If files were joined twice, leave out the copies with --drop-duplicates.",
     ),
     "names-alike": Template(
-        _(
-            "Names that are the same but for spaces, case, hyphens or Unicode form are rated as different models, with "
-            "their battles: {names}."
-        ),
-        _("If they are the same models, join them with {option}."),
-        {"": _("{other} ({battles:,}) beside {model}")},
+        "Names that are the same but for spaces, case, hyphens or Unicode form are rated as different models, with "
+        "their battles: {names}.",
+        "If they are the same models, join them with {option}.",
+        {"": "{other} ({battles:,}) beside {model}"},
     ),
     "outer-spaces": Template(
-        _("Outer spaces, which would make other names, are removed from values of {columns}: {rows:,}."),
-        _("Remove them from the file if others read it."),
+        "Outer spaces, which would make other names, are removed from values of {columns}: {rows:,}.",
+        "Remove them from the file if others read it.",
     ),
     "padded-headers": Template(
-        _("Outer spaces are removed from headers: {headers}."),
-        _("Remove them from the file if others read it."),
+        "Outer spaces are removed from headers: {headers}.",
+        "Remove them from the file if others read it.",
     ),
     "empty-winners": Template(
-        _("Rows that name no winner: {rows:,}."),
-        _("Leave them out with --skip-invalid; if they mean ties, say so with --outcomes =tie."),
+        "Rows that name no winner: {rows:,}.",
+        "Leave them out with --skip-invalid; if they mean ties, say so with --outcomes =tie.",
     ),
     "winner-spellings": Template(
-        _("Winners that are models of their rows in another spelling: {rows:,}, of {names}."),
-        _("Let names count in any spelling with {option}."),
+        "Winners that are models of their rows in another spelling: {rows:,}, of {names}.",
+        "Let names count in any spelling with {option}.",
     ),
     "invalid-rows": Template(
-        _("Rows that are no battles: {rows:,}; {reasons}."),
-        _("Say what words of winners mean with --outcomes, or leave these rows out with --skip-invalid."),
+        "Rows that are no battles: {rows:,}; {reasons}.",
+        "Say what words of winners mean with --outcomes, or leave these rows out with --skip-invalid.",
     ),
     "one-sided-voters": Template(
-        _(
-            "Voters who always chose the same side, beyond chance: {voters:,}, with {battles:,} decided battles."
-        ),
-        _("Let tiltyard check name them, and leave them out with --where."),
+        "Voters who always chose the same side, beyond chance: {voters:,}, with {battles:,} decided battles.",
+        "Let tiltyard check name them, and leave them out with --where.",
     ),
     "same-prompts": Template(
-        _(
-            "The texts of {prompts:,} prompts nearly repeat another's; each counts as the same prompt as that one."
-        ),
-        _("If they differ in what matters, keep them apart with --cluster prompt."),
+        "The texts of {prompts:,} prompts nearly repeat another's; each counts as the same prompt as that one.",
+        "If they differ in what matters, keep them apart with --cluster prompt.",
     ),
     "several-baselines": Template(
-        _("{count} models are the baseline of some battles: {models}. No win rate against one is given."),
-        _("Rate them separately with --by category, or choose one with --baseline."),
+        "{count} models are the baseline of some battles: {models}. No win rate against one is given.",
+        "Rate them separately with --by category, or choose one with --baseline.",
     ),
     "unrated": Template(
         _("{models} took part in no battle that rates skill."), _("Collect battles with these models.")
     ),
     "weights-ignored": Template(
-        _("Some battles have a weight, which Glicko-2 does not support: every vote counts as one."),
-        _("Use Bradley–Terry or Elo for weighted battles."),
+        "Some battles have a weight, which Glicko-2 does not support: every vote counts as one.",
+        "Use Bradley–Terry or Elo for weighted battles.",
     ),
 }
 
@@ -163,22 +151,18 @@ _INTERVALS: Mapping[str, Template] = {
         {"": _("{first} > {second} > {third} > {first}")},
     ),
     "dependent-prompts": Template(
-        _(
-            "Prompts of one {level} depend on each other (p = {p:.3f}): a typical interval is "
-            "± {by_prompt:.0f} points by prompt and ± {by_group:.0f} by {level}. Each comparison uses the wider of both."
-        ),
-        _("Choose --cluster {level} (for other {levels}) or --cluster prompt (for these {groups} {levels})."),
+        "Prompts of one {level} depend on each other (p = {p:.3f}): a typical interval is "
+        "± {by_prompt:.0f} points by prompt and ± {by_group:.0f} by {level}. Each comparison uses the wider of both.",
+        "Choose --cluster {level} (for other {levels}) or --cluster prompt (for these {groups} {levels}).",
     ),
     "dependent-prompts/few": Template(
-        _(
-            "Prompts of one {level} depend on each other (p = {p:.3f}): a typical interval is "
-            "± {by_prompt:.0f} points by prompt, and {groups} {levels} are too few for one by {level}."
-        ),
-        _("Add prompts of other {levels}, or choose --cluster prompt (for these {groups} {levels} only)."),
+        "Prompts of one {level} depend on each other (p = {p:.3f}): a typical interval is "
+        "± {by_prompt:.0f} points by prompt, and {groups} {levels} are too few for one by {level}.",
+        "Add prompts of other {levels}, or choose --cluster prompt (for these {groups} {levels} only).",
     ),
     "failed-replicates": Template(
-        _("{failed} of {replicates} bootstrap replicates left some models incomparable and were discarded."),
-        _("Collect more battles of the rarest pairs, or read the sandwich intervals."),
+        "{failed} of {replicates} bootstrap replicates left some models incomparable and were discarded.",
+        "Collect more battles of the rarest pairs, or read the sandwich intervals.",
     ),
     "few-effective-prompts": Template(
         _(
@@ -223,23 +207,15 @@ _INTERVALS: Mapping[str, Template] = {
         _SPREAD_BATTLES,
     ),
     "interval-withheld/elo": Template(
-        _(
-            "With {prompts} prompts, one of them with {share:.0%} of the battles, Elo gives no reliable interval and "
-            "settles no order."
-        ),
-        _(
-            "Use at least {least} prompts with at most {most:.0%} of the battles each, or rate by Bradley–Terry."
-        ),
+        "With {prompts} prompts, one of them with {share:.0%} of the battles, Elo gives no reliable interval and "
+        "settles no order.",
+        "Use at least {least} prompts with at most {most:.0%} of the battles each, or rate by Bradley–Terry.",
     ),
     "interval-withheld/elo-voters": Template(
-        _(
-            "With {voters} voters, one of them with {share:.0%} of the votes, Elo gives no reliable interval and "
-            "settles no order."
-        ),
-        _(
-            "Use at least {least} voters with at most {most:.0%} of the votes each, or rate by Bradley–Terry, which "
-            "limits what one voter weighs."
-        ),
+        "With {voters} voters, one of them with {share:.0%} of the votes, Elo gives no reliable interval and "
+        "settles no order.",
+        "Use at least {least} voters with at most {most:.0%} of the votes each, or rate by Bradley–Terry, which "
+        "limits what one voter weighs.",
     ),
     "no-prompts": Template(
         _("No battle names its prompt, so intervals hold for these prompts only."),
@@ -258,19 +234,19 @@ _INTERVALS: Mapping[str, Template] = {
             "Pairs deviate from their ratings {times:.1f} times as much as chance explains; the worst is {model_a} "
             "against {model_b}: scored {scored:.2f}, expected {expected:.2f}."
         ),
-        _("Compare the pairwise win rates with the ratings, and rate by category or dimension."),
+        "Compare the pairwise win rates with the ratings, and rate by category or dimension.",
     ),
     "weight-limited/prompt": Template(
         _(
             "One prompt had {share:.0%} of the battles. Each weighs at most {most:.0%} now (reduced: {limited})."
         ),
-        _("Change the limit with --max-share (in Python, max_share)."),
+        "Change the limit with --max-share (in Python, max_share).",
     ),
     "weight-limited/voter": Template(
         _(
             "One voter cast {share:.0%} of the votes. Each weighs at most {most:.0%} now (reduced: {limited})."
         ),
-        _("Change the limit with --max-share (in Python, max_share)."),
+        "Change the limit with --max-share (in Python, max_share).",
     ),
     "without-prompt": Template(
         _(
@@ -330,9 +306,9 @@ _ARENA: Mapping[str, Template] = {
         },
     ),
     "churn-beyond-bands": Template(
-        _("At the top, models changed order although their bands of rating ± 2·RD were apart: {pairs}."),
-        _("RD was too small there, or something changed: a model's responses, its voters, or its opponents."),
-        {"": _("{model} and {other}")},
+        "At the top, models changed order although their bands of rating ± 2·RD were apart: {pairs}.",
+        "RD was too small there, or something changed: a model's responses, its voters, or its opponents.",
+        {"": "{model} and {other}"},
     ),
     "all-votes-counted": Template(
         _(
@@ -387,13 +363,9 @@ _ARENA: Mapping[str, Template] = {
         _("Do not draw conclusions about the whole arena from it; use the board without a filter."),
     ),
     "mix-infeasible": Template(
-        _(
-            "With {models} models, strict fairness leaves the contender lane at most {ceiling:.1%} of the matchups; "
-            "its weight is {weight:.0%}."
-        ),
-        _(
-            "Fairness wins and the lane gets less. Set fairness to scoped if the best models must meet more often."
-        ),
+        "With {models} models, strict fairness leaves the contender lane at most {ceiling:.1%} of the matchups; "
+        "its weight is {weight:.0%}.",
+        "Fairness wins and the lane gets less. Set fairness to scoped if the best models must meet more often.",
     ),
     "official-held": Template(
         _(
@@ -408,9 +380,9 @@ _ARENA: Mapping[str, Template] = {
         _("Wait until an operator has looked at these votes."),
     ),
     "official-lost": Template(
-        _("The board stopped being official at {lost} votes."),
-        _("The history of the rules shows which of them failed."),
-        {"": _("{votes:,}")},
+        "The board stopped being official at {lost} votes.",
+        "The history of the rules shows which of them failed.",
+        {"": "{votes:,}"},
     ),
     "official-next": Template(
         _("All rules hold. Official after {evaluations} more evaluations, in about {votes} votes."),
@@ -428,11 +400,9 @@ _ARENA: Mapping[str, Template] = {
         _("Call the board calibrating, or show the order by conservative score."),
     ),
     "order-contradicted": Template(
-        _("By the exploration lane alone, beyond its uncertainty: {pairs}."),
-        _(
-            "The order of the board may depend on how matchups were chosen. Compare both with batch "
-            "Bradley–Terry."
-        ),
+        "By the exploration lane alone, beyond its uncertainty: {pairs}.",
+        "The order of the board may depend on how matchups were chosen. Compare both with batch "
+        "Bradley–Terry.",
         {"": _ABOVE},
     ),
     "order-settled/contradicted": Template(
@@ -447,13 +417,13 @@ _ARENA: Mapping[str, Template] = {
     ),
     "order-settled/first": Template(
         _(
-            "{sharing} is first. Settled: {pairs_settled} of all {pairs} pairs, and {neighbours_settled} of {neighbours} neighbouring ones."
+            "{sharing} is first. Pairs settled: {pairs_settled} of all {pairs}; neighbouring ones: {neighbours_settled} of {neighbours}."
         ),
         _SHARED_RANGES,
     ),
     "order-settled/first-of-placed": Template(
         _(
-            "{sharing} is first of those that can be placed; {unplaced} cannot. Settled: {pairs_settled} of all {pairs} pairs, and {neighbours_settled} of {neighbours} neighbouring ones."
+            "{sharing} is first of those that can be placed; {unplaced} cannot. Pairs settled: {pairs_settled} of all {pairs}; neighbouring ones: {neighbours_settled} of {neighbours}."
         ),
         _SHARED_RANGES,
     ),
@@ -463,13 +433,13 @@ _ARENA: Mapping[str, Template] = {
     ),
     "order-settled/shared-first": Template(
         _(
-            "{first} models share first place: {sharing}. Settled: {pairs_settled} of all {pairs} pairs, and {neighbours_settled} of {neighbours} neighbouring ones."
+            "{first} models tie for first: {sharing}. Pairs settled: {pairs_settled} of all {pairs}; neighbouring ones: {neighbours_settled} of {neighbours}."
         ),
         _SHARED_RANGES,
     ),
     "order-settled/shared-first-of-placed": Template(
         _(
-            "{first} models share first place: {sharing}; {unplaced} cannot be placed. Settled: {pairs_settled} of all {pairs} pairs, and {neighbours_settled} of {neighbours} neighbouring ones."
+            "{first} models tie for first: {sharing}; {unplaced} cannot be placed. Pairs settled: {pairs_settled} of all {pairs}; neighbouring ones: {neighbours_settled} of {neighbours}."
         ),
         _SHARED_RANGES,
     ),
@@ -493,7 +463,7 @@ _ARENA: Mapping[str, Template] = {
     ),
     "outside-tolerance": Template(
         _(
-            "{model} has {exposures} exposures in the window; {target:.0f} were due, give or take {tolerance:.0f}."
+            "Exposures of {model} in the window: {exposures}; {target:.0f} were due, give or take {tolerance:.0f}."
         ),
         _LANES,
     ),
@@ -504,226 +474,184 @@ _ARENA: Mapping[str, Template] = {
         _LANES,
     ),
     "sides-uneven": Template(
-        _("Left and right were not drawn evenly for {models}."),
-        _("Sides must be drawn after the choice, by a fair coin: a bias of voters no longer cancels."),
+        "Left and right were not drawn evenly for {models}.",
+        "Sides must be drawn after the choice, by a fair coin: a bias of voters no longer cancels.",
     ),
 }
 
 #: About the answers and judges of a tournament. A share comes with its interval and the trials behind it.
 _TOURNAMENTS: Mapping[str, Template] = {
     "disagrees-with-itself": Template(
-        _(
-            "{who} chose the same when asked again in only {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} repeats."
-        ),
-        _("Lower its temperature if that can be set, or let several judges decide."),
+        "{who} chose the same when asked again in only {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} repeats.",
+        "Lower its temperature if that can be set, or let several judges decide.",
     ),
     "fails-canaries": Template(
-        _("{who} passes too few planted questions: {kinds}."),
-        _("Read its reasoning on them before trusting its other verdicts."),
-        {"": _("{kind} {passed} of {asked}")},
+        "{who} passes too few planted questions: {kinds}.",
+        "Read its reasoning on them before trusting its other verdicts.",
+        {"": "{kind} {passed} of {asked}"},
     ),
     "flips-often": Template(
-        _(
-            "{who} changes the winner with the order in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches "
-            "decided in both orders."
-        ),
-        _("Compare the ratings under each choice of what inconsistent counts, or choose a steadier judge."),
+        "{who} changes the winner with the order in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches "
+        "decided in both orders.",
+        "Compare the ratings under each choice of what inconsistent counts, or choose a steadier judge.",
     ),
     "gold-missing/judged": Template(
-        _(
-            "{gold:,} of {prompts:,} prompts have a gold answer. In {dimensions}, the others are judged without one."
-        ),
-        _("To leave them out, set needs: gold for the rubric."),
+        "{gold:,} of {prompts:,} prompts have a gold answer. In {dimensions}, the others are judged without one.",
+        "To leave them out, set needs: gold for the rubric.",
     ),
     "gold-missing/left-out": Template(
-        _("{gold:,} of {prompts:,} prompts have a gold answer. The others are left out of {dimensions}."),
-        _("Add gold answers, or remove needs: gold."),
+        "{gold:,} of {prompts:,} prompts have a gold answer. The others are left out of {dimensions}.",
+        "Add gold answers, or remove needs: gold.",
     ),
     "gold-not-shown/needs": Template(
-        _("{dimension} leaves out prompts without a gold answer, but its rubric shows none to the judge."),
+        "{dimension} leaves out prompts without a gold answer, but its rubric shows none to the judge.",
         _SHOW_GOLD,
     ),
     "gold-not-shown/words": Template(
-        _("The rubric of {dimension} speaks of a gold answer (“{words}”), but the judge is shown none."),
+        "The rubric of {dimension} speaks of a gold answer (“{words}”), but the judge is shown none.",
         _SHOW_GOLD,
     ),
     "judge-model-changed": Template(
-        _("The provider served several models as the judge {judge}: {models}."),
-        _(
-            "Their verdicts are pooled, as of one judge. Name a dated model instead of an alias, if the provider has one."
-        ),
-        {"": _("{model} {replies:,} replies")},
+        "The provider served several models as the judge {judge}: {models}.",
+        "Their verdicts are pooled, as of one judge. Name a dated model instead of an alias, if the provider has one.",
+        {"": "{model} {replies:,} replies"},
     ),
     "own-reply-form": Template(
-        _(
-            "The rubric of {dimension} asks for a reply in a form of its own (“{words}”), which contradicts the one "
-            "that the judge is told."
-        ),
-        _("Every judge is told how to reply: delete it, before judgments are paid for by this rubric."),
+        "The rubric of {dimension} asks for a reply in a form of its own (“{words}”), which contradicts the one "
+        "that the judge is told.",
+        "Every judge is told how to reply: delete it, before judgments are paid for by this rubric.",
     ),
     "prefers-lists": Template(
-        _(
-            "{who} lets the response with more list items win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} "
-            "matches where the two differ."
-        ),
-        _("Lists may go with merit: rate with style control to see what remains of the order."),
+        "{who} lets the response with more list items win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} "
+        "matches where the two differ.",
+        "Lists may go with merit: rate with style control to see what remains of the order.",
     ),
     "prefers-longer": Template(
-        _(
-            "{who} lets the longer response win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches where the "
-            "two differ."
-        ),
-        _("Length may go with merit: rate with style control to see what remains of the order."),
+        "{who} lets the longer response win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches where the "
+        "two differ.",
+        "Length may go with merit: rate with style control to see what remains of the order.",
     ),
     "prefers-own-family": Template(
         _OWN_FAMILY,
-        _("Leave this judge out where its family competes, or rate by the others."),
+        "Leave this judge out where its family competes, or rate by the others.",
     ),
     "prefers-own-family/alone": Template(
-        _(
-            "{who} lets its own family win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches against "
-            "others; one judge alone cannot tell preference from merit."
-        ),
-        _("Add a judge of another family."),
+        "{who} lets its own family win in {share:.0 %} [{low:.0p}, {high:.0p}] of {trials} matches against "
+        "others; one judge alone cannot tell preference from merit.",
+        "Add a judge of another family.",
     ),
     "prompt-cache-idle": Template(
-        _("Prompt caching was requested, but no token was read from the cache ({written:,} were written)."),
-        _(
-            "The cacheable prefix may be shorter than the provider's least, or calls further apart than its ttl."
-        ),
+        "Prompt caching was requested, but no token was read from the cache ({written:,} were written).",
+        "The cacheable prefix may be shorter than the provider's least, or calls further apart than its ttl.",
     ),
     "prompt-cache-incomplete/cache": Template(
-        _("{judges}: the mode has prewarm, but prompt_cache is off, so nothing is cached."),
-        _("Set prompt_cache: 1h under judge, or prewarm: false in the mode."),
+        "{judges}: the mode has prewarm, but prompt_cache is off, so nothing is cached.",
+        "Set prompt_cache: 1h under judge, or prewarm: false in the mode.",
     ),
     "prompt-cache-incomplete/prewarm": Template(
-        _(
-            "{judges}: prompt_cache is on, but the mode has no prewarm: calls that run at once each write the rubric "
-            "to the cache, at a higher price."
-        ),
-        _("Set prewarm: true in the mode."),
+        "{judges}: prompt_cache is on, but the mode has no prewarm: calls that run at once each write the rubric "
+        "to the cache, at a higher price.",
+        "Set prewarm: true in the mode.",
     ),
     "refuses": Template(
-        _("{who} refused {share:.0 %} of {questions} questions."),
-        _("Check which prompts it refuses: they are not missing at random."),
+        "{who} refused {share:.0 %} of {questions} questions.",
+        "Check which prompts it refuses: they are not missing at random.",
     ),
     "slot-preference/first": Template(
-        _(
-            "{who} prefers the response shown first: of {trials} matches whose winner changed with the order it chose "
-            "the first slot in {share:.0 %} [{low:.0p}, {high:.0p}]."
-        ),
-        _("Both orders are asked, so it cancels in the ratings; it costs decisive results."),
+        "{who} prefers the response shown first: of {trials} matches whose winner changed with the order it chose "
+        "the first slot in {share:.0 %} [{low:.0p}, {high:.0p}].",
+        "Both orders are asked, so it cancels in the ratings; it costs decisive results.",
     ),
     "slot-preference/second": Template(
-        _(
-            "{who} prefers the response shown second: of {trials} matches whose winner changed with the order it chose "
-            "the first slot in {share:.0 %} [{low:.0p}, {high:.0p}]."
-        ),
-        _("Both orders are asked, so it cancels in the ratings; it costs decisive results."),
+        "{who} prefers the response shown second: of {trials} matches whose winner changed with the order it chose "
+        "the first slot in {share:.0 %} [{low:.0p}, {high:.0p}].",
+        "Both orders are asked, so it cancels in the ratings; it costs decisive results.",
     ),
     "steering-answers": Template(
-        _("{answers:,} of the judged answers speak to their judge: {models}."),
-        _(
-            "Read them. Nothing in an answer is taken for a verdict, but a judge can be persuaded: compare the ratings "
-            "with those without these answers."
-        ),
+        "{answers:,} of the judged answers speak to their judge: {models}.",
+        "Read them. Nothing in an answer is taken for a verdict, but a judge can be persuaded: compare the ratings "
+        "with those without these answers.",
         {
-            "verdict": _("{model} {answers:,} (to {prompt}: a verdict of its own)"),
-            "delimiter": _("{model} {answers:,} (to {prompt}: an end of the quotation)"),
-            "address": _("{model} {answers:,} (to {prompt}: a request to the judge)"),
-            "hidden": _("{model} {answers:,} (to {prompt}: hidden characters)"),
+            "verdict": "{model} {answers:,} (to {prompt}: a verdict of its own)",
+            "delimiter": "{model} {answers:,} (to {prompt}: an end of the quotation)",
+            "address": "{model} {answers:,} (to {prompt}: a request to the judge)",
+            "hidden": "{model} {answers:,} (to {prompt}: hidden characters)",
         },
         items_by="kind",
     ),
     "truncated-answers": Template(
-        _("{answers:,} of the judged answers were cut off: {models}."),
-        _(
-            "The models may be better than these answers. Raise max_tokens under generate:, run tiltyard generate "
-            "again, and judge the whole answers."
-        ),
-        {"": _("{model} {answers:,}")},
+        "{answers:,} of the judged answers were cut off: {models}.",
+        "The models may be better than these answers. Raise max_tokens under generate:, run tiltyard generate "
+        "again, and judge the whole answers.",
+        {"": "{model} {answers:,}"},
     ),
     "truncates": Template(
-        _("{who} was cut off in {share:.0 %} of {questions} questions."),
-        _("Raise max_tokens; cut-off replies favour short reasoning."),
+        "{who} was cut off in {share:.0 %} of {questions} questions.",
+        "Raise max_tokens; cut-off replies favour short reasoning.",
     ),
-    "unparseable": Template(_UNREADABLE, _("Read some of its replies in questions/.")),
+    "unparseable": Template(_UNREADABLE, "Read some of its replies in questions/."),
     "unparseable/schema": Template(
         _UNREADABLE,
-        _("Ask for the verdict by tool or text: this server may not hold its replies to a schema."),
+        "Ask for the verdict by tool or text: this server may not hold its replies to a schema.",
     ),
-    "unparseable/text": Template(_UNREADABLE, _("Ask for the verdict by schema or tool.")),
+    "unparseable/text": Template(_UNREADABLE, "Ask for the verdict by schema or tool."),
     "unparseable/tool": Template(
-        _UNREADABLE, _("Ask for the verdict by schema or text: this server may not force its tools.")
+        _UNREADABLE, "Ask for the verdict by schema or text: this server may not force its tools."
     ),
 }
 
 #: About a model that a judge placed among models that people have rated.
 _PLACEMENTS: Mapping[str, Template] = {
     "already-rated": Template(
-        _(
-            "People have voted on {model} already: its overall rating is theirs, and the judge does not move it."
-        ),
-        _("Read the judge's own rating of it beside, under the judged dimension."),
+        "People have voted on {model} already: its overall rating is theirs, and the judge does not move it.",
+        "Read the judge's own rating of it beside, under the judged dimension.",
     ),
     "judged-earlier": Template(
-        _("People have not rated {models}, so earlier judged battles of them are in no rating."),
-        _("Place each of them by a run of its own."),
+        "People have not rated {models}, so earlier judged battles of them are in no rating.",
+        "Place each of them by a run of its own.",
     ),
     "judge-only/battles": Template(
-        _(
-            "People have not rated {model}. Its rating and interval are conditional on the judge: they hold if it "
-            "decides as people do. {battles} judged battles against {opponents} opponents are too few to check that, "
-            "so no rank and no order is claimed."
-        ),
-        _("Judge at least {least} battles (--n)."),
+        "People have not rated {model}. Its rating and interval are conditional on the judge: they hold if it "
+        "decides as people do. {battles} judged battles against {opponents} opponents are too few to check that, "
+        "so no rank and no order is claimed.",
+        "Judge at least {least} battles (--n).",
     ),
     "judge-only/opponents": Template(
-        _(
-            "People have not rated {model}. Its rating and interval are conditional on the judge: they hold if it "
-            "decides as people do. {opponents} opponents with a human rating are too few to check that, so no rank "
-            "and no order is claimed."
-        ),
-        _("Compare it with at least {least} models that people have rated."),
+        "People have not rated {model}. Its rating and interval are conditional on the judge: they hold if it "
+        "decides as people do. {opponents} opponents with a human rating are too few to check that, so no rank "
+        "and no order is claimed.",
+        "Compare it with at least {least} models that people have rated.",
     ),
     "judge-slope-unknown": Template(
-        _(
-            "The judged battles do not tell how sharp the judge is compared with people, so it is taken to be between "
-            "{least:.2f} and {most:.0f} times as sharp, and the interval of {model} is wide, above all at either end."
-        ),
-        _("Append some 300 battles of the same judge between models that people have rated."),
+        "The judged battles do not tell how sharp the judge is compared with people, so it is taken to be between "
+        "{least:.2f} and {most:.0f} times as sharp, and the interval of {model} is wide, above all at either end.",
+        "Append some 300 battles of the same judge between models that people have rated.",
     ),
     "not-placed/lost": Template(
-        _("{model} lost every judged battle: its rating has no lower limit, so none is given."),
-        _("Judge more prompts (--n)."),
+        "{model} lost every judged battle: its rating has no lower limit, so none is given.",
+        "Judge more prompts (--n).",
     ),
     "not-placed/opponents": Template(
-        _("{model} met no model with a human rating, so it cannot be placed among them."),
-        _("Collect human battles in which its opponents both win and lose."),
+        "{model} met no model with a human rating, so it cannot be placed among them.",
+        "Collect human battles in which its opponents both win and lose.",
     ),
     "not-placed/slope": Template(
-        _(
-            "{model} is not placed: the judge tells models apart less than {least:.2f} times as sharply as people do."
-        ),
-        _("Ask another judge."),
+        "{model} is not placed: the judge tells models apart less than {least:.2f} times as sharply as people do.",
+        "Ask another judge.",
     ),
     "not-placed/won": Template(
-        _("{model} won every judged battle: its rating has no upper limit, so none is given."),
-        _("Judge more prompts (--n)."),
+        "{model} won every judged battle: its rating has no upper limit, so none is given.",
+        "Judge more prompts (--n).",
     ),
     "placed-by-judge": Template(
-        _(
-            "People have not rated {model}: its rating and interval are conditional on the judge. How much the judge's "
-            "bias varies by model was estimated from the human ratings of {opponents} opponents: a standard deviation "
-            "of about {bias:.0f} points, and of at most {most:.0f} with 95 % confidence. Its differences between models "
-            "are about {slope:.1f} times people's (95 % interval {slope_low:.1f} to {slope_high:.1f}). The interval of the "
-            "rating allows for both. "
-            "Among the models that people have rated, {model} ranks between {low} and {high} of {models}."
-        ),
-        _(
-            "The interval does not allow for a judge that favours {model} in particular, such as one of its own "
-            "family. Judge more prompts (--n) to narrow it."
-        ),
+        "People have not rated {model}: its rating and interval are conditional on the judge. How much the judge's "
+        "bias varies by model was estimated from the human ratings of {opponents} opponents: a standard deviation "
+        "of about {bias:.0f} points, and of at most {most:.0f} with 95 % confidence. Its differences between models "
+        "are about {slope:.1f} times people's (95 % interval {slope_low:.1f} to {slope_high:.1f}). The interval of the "
+        "rating allows for both. "
+        "Among the models that people have rated, {model} ranks between {low} and {high} of {models}.",
+        "The interval does not allow for a judge that favours {model} in particular, such as one of its own "
+        "family. Judge more prompts (--n) to narrow it.",
     ),
 }
 
@@ -747,19 +675,15 @@ _EFFECTS: Mapping[str, Template] = {
         _("It can be once the lengths of each model's answers vary."),
     ),
     "effects-unknown/prompts": Template(
-        _(
-            "Effects of length and waiting time are not estimated yet: {count:,} different prompts were compared."
-        ),
+        _("Effects of length and waiting time are not estimated yet. Prompts compared: {count:,}."),
         _COLLECT,
     ),
     "effects-unknown/voters": Template(
-        _("Effects of length and waiting time are not estimated yet: {count:,} people have voted."),
+        _("Effects of length and waiting time are not estimated yet. Voters so far: {count:,}."),
         _COLLECT,
     ),
     "effects-unknown/votes": Template(
-        _(
-            "Effects of length and waiting time are not estimated yet: there are {count:,} votes that rate skill."
-        ),
+        _("Effects of length and waiting time are not estimated yet. Votes without “both bad”: {count:,}."),
         _COLLECT,
     ),
     "effects-unknown/waiting": Template(

@@ -418,13 +418,11 @@ def render_text(text: str, *, language: str | None = None, say: Callable[[str], 
     except RenderTimeout:
         html, rest = "", head + rest
     if rest:
-        notice = say(
-            "The rest of the text is shown without formatting, because it is too long or too complex."
-        )
+        notice = say("The rest is shown without formatting: it is too long or too complex.")
         html += f'<p class="text-cut">{escape(notice)}</p>'
         html += f'<pre class="as-written" dir="auto" tabindex="0">{mark_hidden_characters(rest)}</pre>'
     if len(text) > MAX_SHOWN_CHARACTERS:
-        notice = say("The text continues: it is too long to be shown here in full.")
+        notice = say("The text continues, but is too long to show here.")
         html += f'<p class="text-cut">{escape(notice)}</p>'
     return Markup(sanitize_html(html))  # noqa: S704 - sanitized
 

@@ -53,7 +53,7 @@ _PAIRS: Mapping[str, str] = {
 #: By name, or name and case.
 RULES: Mapping[str, Template] = {
     "decisive-votes": Template(_("The model has at least {bar} decisive votes.")),
-    "decisive-votes.detail": Template(_("{decisive} of {votes} votes were decisive")),
+    "decisive-votes.detail": Template(_("decisive: {decisive} of {votes}")),
     "established-coverage": _COVERAGE,
     "established-coverage.detail": _COVERED,
     "established-coverage/free-prompts": _CATEGORY_COVERAGE,
@@ -61,7 +61,7 @@ RULES: Mapping[str, Template] = {
     "established-rd": _RD,
     "established-rd.detail": _RD_IS,
     "neighbour-floors": Template(_("The floors of the pairs with both neighbours in rank are met.")),
-    "neighbour-floors.detail": Template(_("short: {neighbours}"), items={"": _("{model} {votes} votes")}),
+    "neighbour-floors.detail": Template(_("too few votes: {neighbours}"), items={"": _("{model} ({votes})")}),
     "stable-coverage": _COVERAGE,
     "stable-coverage.detail": _COVERED,
     "stable-coverage/free-prompts": _CATEGORY_COVERAGE,
@@ -90,7 +90,7 @@ RULES: Mapping[str, Template] = {
             "prompts that voters wrote."
         )
     ),
-    "top-pairs.detail": Template(_("{short} of {all} adjacent pairs are short: {pairs}"), items=_PAIRS),
+    "top-pairs.detail": Template(_("pairs short of votes: {short} of {all} ({pairs})"), items=_PAIRS),
     "top-pairs.detail/provisional": Template(_("fewer than two models are more than provisional")),
     "top-pairs.detail/too-few": _TOO_FEW,
     "top-rd": Template(_("The median RD of the top {top} is at most {bar:g}.")),

@@ -202,7 +202,7 @@ def test_what_tournaments_read_is_in_the_wheel(wheel):
 def test_what_pages_need_is_in_the_wheel(wheel):
     opened = zipfile.ZipFile(wheel)
     names = set(opened.namelist())
-    for folder in ("templates", "styles"):
+    for folder in ("templates", "styles", "locale"):
         inside = (path for path in (ROOT / "src" / "tiltyard" / "web" / folder).rglob("*") if path.is_file())
         assert {
             f"tiltyard/{path.relative_to(ROOT / 'src' / 'tiltyard').as_posix()}" for path in inside

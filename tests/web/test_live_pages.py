@@ -327,7 +327,7 @@ def test_ones_battles_are_listed(live):
     [
         ("live_budget_dollars", "budget is used up"),
         ("live_day_dollars", "budget is used up"),
-        ("live_voter_day_dollars", "budget for one voter"),
+        ("live_voter_day_dollars", "for one voter"),
     ],
 )
 def test_a_spent_budget_is_told_and_the_prompt_is_kept(live, setting, sentence):

@@ -46,10 +46,9 @@ def test_no_operators_template_is_marked_for_translation():
 
 @pytest.mark.parametrize(
     "accepted",
-    [None, "", "de-CH, fr;q=0.5", "ar-EG, ar", "xx;;;;,,,", "*", "en-GB", "e" * 10_000, "\x00"],
+    [None, "", "de-CH, pt;q=0.5", "xx;;;;,,,", "*", "en-GB", "e" * 10_000, "\x00"],
 )
 def test_a_browser_gets_english_if_its_language_has_no_catalogue(accepted):
-    assert languages() == ("en",)
     assert localization_for(accepted).language == "en"
 
 

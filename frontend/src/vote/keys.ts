@@ -6,9 +6,7 @@ export type Pressed = { readonly vote: Winner } | "skip" | "undo" | "reveal" | "
 
 const VOTES: Readonly<Record<string, Winner>> = {
   "1": "model_a",
-  arrowleft: "model_a",
   "2": "model_b",
-  arrowright: "model_b",
   "3": "tie",
   t: "tie",
   "4": "both_bad",
@@ -42,8 +40,16 @@ export function read(event: KeyboardEvent): Pressed | null {
   if (target !== null && belongs(target, key)) {
     return null;
   }
-  const winner = VOTES[key];
+  const winner = VOTES[key] ?? pointed(key);
   return winner === undefined ? (ACTS[key] ?? null) : { vote: winner };
+}
+
+/** The arrows point to where A and B stand: A is first in the direction of reading. */
+function pointed(key: string): Winner | undefined {
+  if (key !== "arrowleft" && key !== "arrowright") {
+    return undefined;
+  }
+  return (key === "arrowleft") === (document.dir !== "rtl") ? "model_a" : "model_b";
 }
 
 function belongs(target: Element, key: string): boolean {

@@ -249,7 +249,7 @@ def send_file(
 ) -> Response:
     """Send bytes with their ETag, compressed if the client accepts that; ``spoken`` if they depend on the language."""
     data, etag = made
-    headers = {"Vary": "Accept-Encoding, Accept-Language" if spoken else "Accept-Encoding"}
+    headers = {"Vary": "Accept-Encoding, Accept-Language, Cookie" if spoken else "Accept-Encoding"}
     if name:
         headers["Content-Disposition"] = f'attachment; filename="{name}"'
     if accepts_gzip(request.headers.get("accept-encoding", "")) and not media_type.endswith("parquet"):

@@ -1,4 +1,4 @@
-"""The home page with the list of arenas, and the choice of the theme."""
+"""The home page with the list of arenas, and the choice of the theme and of the language."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tiltyard.web.access.route_access import CurrentActor, boards_of, may_read
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import board_page_cache_of
 from tiltyard.web.pages.board_view import Headline, headline_of
-from tiltyard.web.pages.layout import THEME_COOKIE, THEMES, redirect_to, render_page
+from tiltyard.web.pages.layout import LANGUAGE_COOKIE, THEME_COOKIE, THEMES, redirect_to, render_page
+from tiltyard.web.pages.localization import languages
 
 router = APIRouter(include_in_schema=False)
 
@@ -64,12 +65,16 @@ async def home(request: Request, actor: CurrentActor) -> HTMLResponse:
 
 @router.post("/theme")
 async def choose_theme(
-    request: Request, theme: Annotated[str, Form()] = "", next: Annotated[str, Form()] = "/"
+    request: Request,
+    theme: Annotated[str, Form()] = "",
+    language: Annotated[str, Form()] = "",
+    next: Annotated[str, Form()] = "/",
 ) -> Response:
-    """Choose light, dark, or the browser's default."""
+    """Choose the language; or light, dark, or the browser's default."""
     secure = "; Secure" if registry_of(request).settings.secure else ""
-    value, age = (theme, _YEAR_SECONDS) if theme in THEMES else ("", 0)
-    cookie = f"{THEME_COOKIE}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
+    name, value = (LANGUAGE_COOKIE, language) if language in languages() else (THEME_COOKIE, theme)
+    value, age = (value, _YEAR_SECONDS) if value in (*THEMES, *languages()) else ("", 0)
+    cookie = f"{name}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
     return redirect_to(paths.local(next), cookie=cookie)
 
 

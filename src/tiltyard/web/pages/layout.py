@@ -20,7 +20,7 @@ from tiltyard.web.access.cookies import read_cookie
 from tiltyard.web.access.route_access import send_cacheable
 from tiltyard.web.assets import Assets, accepts_gzip, load_assets
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.localization import Localization, localization_for, translate_sentence
+from tiltyard.web.pages.localization import Localization, languages, localization_for, translate_sentence
 from tiltyard.web.texts import format_name, plain_text, render_text, spell_hidden_characters
 
 #: Content security policy: only resources of this site, and no inline scripts or styles.
@@ -28,7 +28,7 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; media-src 'self'; "
     "frame-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-THEME_COOKIE = "tiltyard_theme"
+THEME_COOKIE, LANGUAGE_COOKIE = "tiltyard_theme", "tiltyard_language"
 THEMES = ("light", "dark")
 
 #: Browsers send the origin of a form only if the referrer policy allows it for the same site.
@@ -74,6 +74,7 @@ class PageTemplates:
             "language_name": localization.language_name,
             "moment": localization.moment,
             "number": localization.number,
+            "page_languages": {tag: localization_for(tag).language_name(tag) for tag in languages()},
             "paths": paths,
             "percent": localization.percent,
             "plain_text": plain_text,
@@ -190,8 +191,9 @@ def theme_of(request: Request) -> str | None:
 
 
 def localization_of(request: Request) -> Localization:
-    """The language of a page."""
-    return localization_for(request.headers.get("accept-language"))
+    """The language that the reader chose, or else the browser's."""
+    chosen = read_cookie(request, LANGUAGE_COOKIE)
+    return localization_for(chosen if chosen in languages() else request.headers.get("accept-language"))
 
 
 def _here(request: Request) -> str:

@@ -42,6 +42,8 @@ class Localization:
     locale: Locale
     point: str
     group: str
+    #: Keeps a sign beside its number where text runs from right to left.
+    mark: str = ""
 
     @property
     def direction(self) -> str:
@@ -55,11 +57,13 @@ class Localization:
         plain = format(value, f"{'+' if sign else ''},.{digits}f")
         if not float(plain.replace(",", "")):
             plain = plain.lstrip("-+")
-        return plain.translate({44: self.group, 46: self.point, 45: "−"})
+        return plain.translate({43: f"{self.mark}+", 44: self.group, 45: f"{self.mark}−", 46: self.point})
 
     def percent(self, value: float | None, digits: int = 0) -> str:
         """Format a share as a percentage."""
-        return NO_VALUE if value is None else f"{self.number(100.0 * value, digits)}\u202f%"
+        if value is None:
+            return NO_VALUE
+        return f"{self.mark}{self.number(100.0 * value, digits)}\u202f%{self.mark}"
 
     def moment(self, at: datetime | str | None, form: str = "medium") -> str:
         """Format a time, in UTC."""
@@ -120,7 +124,8 @@ def _read(language: str) -> Localization:
     locale = Locale.parse(language, sep="-")
     symbols = locale.number_symbols.get("latn", locale.number_symbols)
     texts = gettext.NullTranslations() if language == DEFAULT else _read_catalogue(language)
-    return Localization(language, texts, locale, str(symbols["decimal"]), str(symbols["group"]))
+    mark = "\u200e" if locale.text_direction == "rtl" else ""
+    return Localization(language, texts, locale, str(symbols["decimal"]), str(symbols["group"]), mark)
 
 
 def _read_catalogue(language: str) -> gettext.GNUTranslations:

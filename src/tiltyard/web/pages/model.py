@@ -50,7 +50,7 @@ from tiltyard.wire.records import Plain
 router = APIRouter(include_in_schema=False)
 
 #: Charts contain text in the client's language.
-_LANGUAGE_HEADERS = {"Vary": "Accept-Language"}
+_LANGUAGE_HEADERS = {"Vary": "Accept-Language, Cookie"}
 _CHART = "/arenas/{arena}/model-charts/{chart}"
 
 

@@ -50,7 +50,7 @@ async def board_card(
     first, language = material.first, localization_of(request).language
     key = ("card", form, arena.title, language, first.sha256, first.citation.amended is None)
     made = await board_page_cache_of(request).drawn(key, lambda: _draw(request, material, form))
-    headers = {**_SHARED_HEADERS, "Content-Security-Policy": _CARD_POLICY, "Vary": "Accept-Language"}
+    headers = {**_SHARED_HEADERS, "Content-Security-Policy": _CARD_POLICY, "Vary": "Accept-Language, Cookie"}
     kind = "image/png" if form == "png" else "image/svg+xml"
     return send_cacheable(request, arena, *made, headers=headers, media_type=kind)
 
@@ -91,7 +91,7 @@ async def embedded_board(
     headers = {
         **_SHARED_HEADERS,
         "Content-Security-Policy": policy,
-        "Vary": "Accept-Encoding, Accept-Language",
+        "Vary": "Accept-Encoding, Accept-Language, Cookie",
     }
     return send_page(request, arena, *await kept.rendered(key, render), headers=headers)
 

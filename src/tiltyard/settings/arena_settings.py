@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from tiltyard.errors import BadOption
-from tiltyard.foundation.field_definitions import FieldWords, check_fields, defined, definitions
+from tiltyard.foundation.field_definitions import check_fields, defined, definitions
 from tiltyard.settings.minute_limits import ARENA_KINDS, read_minute_limits
 
 Entry = Literal["open", "invitation", "passcode", "sign-in"]
@@ -35,8 +35,8 @@ def _budget(meaning: str, label: str) -> Any:
     return defined(None, meaning, label=label, unit=_BUDGET_UNIT, bounds=(0, 1_000_000))
 
 
-def _retention(meaning: str, label: str, **words: Unpack[FieldWords]) -> Any:
-    return defined(None, meaning, label=label, unit="days", bounds=(1, 36_500), **words)
+def _retention(meaning: str, label: str, *, page: str = "", basic: bool = False) -> Any:
+    return defined(None, meaning, label=label, unit="days", bounds=(1, 36_500), page=page, basic=basic)
 
 
 @dataclass(frozen=True, slots=True)

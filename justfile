@@ -160,6 +160,10 @@ intervals:
 inference *args:
     python -m lab.inference --out docs/evidence/data/inference.md {{args}}
 
+# What small arenas promise and settle, and whether they claim anything false. Resumable; an hour.
+small-arenas *args:
+    python -m lab.small_arenas {{args}}
+
 # Is an order that an arena calls settled ever false, and how much is settled when? Resumable; four hours.
 settled *args:
     python -m lab.settled --out docs/evidence/data/settled.md {{args}}

@@ -76,8 +76,8 @@ def test_groups_that_may_come_in():
 
 def test_votes_are_checked_where_strangers_on_the_internet_can_vote():
     def checks(public, **settings):
-        made = ArenaSettings(**settings)
-        return made.checks_shown(on_public_address=public), made.ageing(on_public_address=public)
+        made = ArenaSettings(**settings, public_address=public)
+        return made.checks_shown, made.waiting_hours
 
     assert checks(True) == (True, 24.0)
     assert checks(False) == (False, 0.0)

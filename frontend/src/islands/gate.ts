@@ -55,6 +55,6 @@ async function prove(path: string): Promise<void> {
   } catch (error) {
     console.error("The proof of this browser could not be computed.", error);
   }
-  const secure = location.protocol === "https:" ? "; Secure" : "";
-  document.cookie = `tiltyard_proof=${proof}; Path=/; Max-Age=${PROOF_SECONDS}; SameSite=Lax${secure}`;
+  const [prefix, secure] = location.protocol === "https:" ? ["__Host-", "; Secure"] : ["", ""];
+  document.cookie = `${prefix}tiltyard_proof=${proof}; Path=/; Max-Age=${PROOF_SECONDS}; SameSite=Lax${secure}`;
 }

@@ -21,6 +21,7 @@ from tiltyard.arena.live.live_store import arenas_with_running_turns
 from tiltyard.arena.live.safety import Safety, open_configured_safety
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.buckets import run_statement
+from tiltyard.arena.operators.installation import keep_defences
 from tiltyard.arena.processes.process_leases import ProcessLease
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.matchup_ids import MatchupArenas
@@ -185,7 +186,8 @@ class ArenaRegistry:
         self._prompts: BoundedCache[tuple[int, int], str] = BoundedCache(_CACHED_PROMPT_LIMIT)
 
     async def start(self) -> None:
-        """Start to watch for new boards and changed settings."""
+        """Start to watch for new boards and changed settings; `BadOption` if this process would weaken an arena."""
+        await keep_defences(self.pool, self.settings)
         await self.boards.start()
         await self.lease.start()
         self._announcer.start()
@@ -309,7 +311,6 @@ class ArenaRegistry:
         async with self.pool.connection() as connection:
             arena = await find_arena(connection, name)
         queue = VotingQueue(self.pool, arena.arena, arena.name, arena.settings, shard=self.settings.shard)
-        queue.on_public_address = self.settings.has_public_address
         queue.before_loading = self._pass_ratings
         queue.on_events = self._announcer.add
         try:

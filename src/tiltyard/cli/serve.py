@@ -68,6 +68,9 @@ def serve(
     budget: Annotated[
         float | None, typer.Option(min=0, help="With --models: never spend more dollars than this.")
     ] = None,
+    change_defences: Annotated[
+        bool, typer.Option(help="Replace the address and the limits that were kept, by weaker ones too.")
+    ] = False,
     home: Home = None,
     as_user: AsUser = None,
     **options: object,
@@ -76,6 +79,7 @@ def serve(
     needed = ("fastapi", "uvicorn", "psycopg", "argon2", "prometheus_client")
     if any(find_spec(name) is None for name in needed):
         raise MissingExtra("arena", "tiltyard serve")
+    from tiltyard.arena.operators.installation import forget_defences
     from tiltyard.settings.serving_settings import read_serving
     from tiltyard.web.server.startup import prepare_server, run_server
 
@@ -105,6 +109,8 @@ def serve(
         live = LiveArenaRequest(arena or "live", load_entrants(models, environment), budget=budget)
 
     async def prepare(url: str, served: ServingSettings) -> StartupResult:
+        if change_defences:
+            await forget_defences(url)
         return await prepare_server(
             url, environment, served, answers=answers, reading=reading, arena=arena, live=live
         )

@@ -178,6 +178,12 @@ class ArenaSettings:
         fixed=True,
         page="how-to/open-pause-and-archive.md",
     )
+    public_address: bool = defined(
+        False,
+        "whether the installation is served at a public address, as every process reads it. `tiltyard serve` sets it, in all "
+        "arenas",
+        fixed=True,
+    )
     embed_sites: str | None = defined(
         None,
         "sites that may show the board in a frame, separated by spaces. Only boards of open arenas can be embedded",
@@ -332,23 +338,25 @@ class ArenaSettings:
         """Whether people vote who are not named: everybody, or whoever has a link or the passcode."""
         return not self.hidden and self.entry != "sign-in"
 
-    def checks_shown(self, *, on_public_address: bool) -> bool:
-        """Whether votes count only after both responses were shown, on a server with such an address."""
-        if self.shown_check == "public":
-            return self._admits_strangers and on_public_address
-        return self.shown_check == "always"
+    @property
+    def checks_shown(self) -> bool:
+        """Whether votes count only after both responses were shown. Answers of live battles are written to the voter."""
+        strangers = self.shown_check == "public" and self._admits_strangers and self.public_address
+        return (strangers or self.shown_check == "always") and not self.is_live
 
-    def ageing(self, *, on_public_address: bool) -> float:
-        """How many hours votes of new voters wait, on a server with such an address. Not where people are named."""
+    @property
+    def waiting_hours(self) -> float:
+        """How many hours votes of new voters wait. Not where people are named."""
         if not self._admits_strangers:
             return 0.0
         if self.ageing_hours is None:
-            return PUBLIC_AGEING_HOURS if on_public_address else 0.0
+            return PUBLIC_AGEING_HOURS if self.public_address else 0.0
         return self.ageing_hours
 
-    def is_gated(self, *, on_public_address: bool) -> bool:
+    @property
+    def is_gated(self) -> bool:
         """Whether a new voter who was not invited and is not signed in must pass the gate."""
-        return self.public and (self.gate == "proof" or (self.gate == "auto" and on_public_address))
+        return self.public and (self.gate == "proof" or (self.gate == "auto" and self.public_address))
 
     @property
     def serves(self) -> bool:

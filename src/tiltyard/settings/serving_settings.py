@@ -156,7 +156,7 @@ class ServingSettings:
                     "type. Else put TLS before it: --base-url https://…. For this machine only, bind 127.0.0.1",
                     option="base_url",
                 )
-            if not (self.secure or self.has_proxy or self.plain_http):
+            if not (self.secure or (self.has_proxy and not self.has_public_address) or self.plain_http):
                 raise BadOption(
                     f"host is {self.host}, which other machines can reach, and base_url is {self.base_url}: cookies and "
                     "passwords would cross the network unencrypted. Put a proxy with TLS before the server (--base-url "
@@ -188,6 +188,17 @@ class ServingSettings:
         """What is kept of one arena in an hour. What is not there has no limit."""
         stated = read_minute_limits("arena_quotas", self.arena_quotas, tuple(HOUR_QUOTAS))
         return {kind: limit for kind, limit in {**HOUR_QUOTAS, **stated}.items() if limit}
+
+    def defences(self) -> dict[str, int]:
+        """What holds strangers, as limits by name: a smaller one is stricter, and one that is not there holds nobody."""
+        found = {f"{kind} of a session": most for kind, most in self.minute_limits("session").items()}
+        found |= {f"{kind} of a network": most for kind, most in self.minute_limits("network").items()}
+        found |= {f"{kind} of an arena": most for kind, most in self.hour_quotas().items()}
+        found |= {f"second factor of role {role}": 0 for role in self.second_factor}
+        numbers = {"new voters": self.new_sessions_per_minute, "easy gates": self.easy_sessions_per_minute}
+        found |= {f"{kind} of a network": most for kind, most in numbers.items() if most}
+        kinds = {"public address": self.has_public_address, "https": self.secure}
+        return found | {name: 0 for name, present in kinds.items() if present}
 
     @property
     def secure(self) -> bool:

@@ -36,9 +36,12 @@ def lay_days(url, days, votes=1500):
         connection.execute(f"UPDATE endings SET at = at + {came}, outcome = {swapped}")
 
 
-def rated_board(url, *, on_public_address):
+def rated_board(url, *, public_address):
     """The last board of people that a rater publishes, and the one that a replay makes: their bytes."""
-    rater = RaterProcess(url, clock=lambda: time.monotonic() / 1000, on_public_address=on_public_address)
+    with connect(url) as connection:
+        public = f'{{"public_address": {json.dumps(public_address)}}}'
+        connection.execute("UPDATE arenas SET settings = settings || %s::jsonb", [public])
+    rater = RaterProcess(url, clock=lambda: time.monotonic() / 1000)
     try:
         while rater.turn():
             pass
@@ -49,24 +52,22 @@ def rated_board(url, *, on_public_address):
             "SELECT position, generation, document FROM snapshots WHERE source = 0 ORDER BY position DESC LIMIT 1"
         ).fetchone()
         fold = replay_log(connection, 1, position, generation)[HUMAN]
-        arena = RatedArena(1, "arena", ArenaSettings.kept({}), on_public_address)
+        arena = RatedArena(1, "arena", ArenaSettings(public_address=public_address))
         moment = BoardMoment(HUMAN, position, event_time(connection, 1, position), generation)
         again = make_snapshot(fold, arena, moment, open_matchups_at(connection, 1, HUMAN, fold, position))
     return document, again.document
 
 
 @pytest.mark.parametrize(
-    ("days", "on_public_address", "names"),
+    ("days", "public_address", "names"),
     [(2, True, {"few-days"}), (2, False, set()), (6, True, {"days-differ"}), (6, False, {"days-differ"})],
 )
-def test_a_board_looks_at_the_days_of_its_voters_and_equals_its_replay(
-    database, days, on_public_address, names
-):
+def test_a_board_looks_at_the_days_of_its_voters_and_equals_its_replay(database, days, public_address, names):
     lay_days(database, days)
-    published, replayed = rated_board(database, on_public_address=on_public_address)
+    published, replayed = rated_board(database, public_address=public_address)
     assert published == replayed
     board = BoardDocument.from_json(published)
-    assert board.method.least_days == (MIN_DAYS if on_public_address else 0)
+    assert board.method.least_days == (MIN_DAYS if public_address else 0)
     with connect(database) as connection:
         ballots = read_ballots_sync(connection, 1, HUMAN, upto=board.position)
     # Boards of some votes look at them too.
@@ -78,5 +79,5 @@ def test_a_board_looks_at_the_days_of_its_voters_and_equals_its_replay(
     "settings", [{"entry": "invitation"}, {"entry": "passcode"}, {"visibility": "closed"}]
 )
 def test_among_invited_people_days_do_not_matter(settings):
-    arena = RatedArena(1, "arena", ArenaSettings(**settings), on_public_address=True)
+    arena = RatedArena(1, "arena", ArenaSettings(**settings, public_address=True))
     assert arena.least_days is None

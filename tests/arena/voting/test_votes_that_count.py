@@ -137,8 +137,7 @@ async def test_elsewhere_and_of_judges_every_vote_counts(database, settings):
         assert rows(database, "SELECT count(*) FROM sent_responses") == [(0,)]
         queue.change(LOOKED)
         assert (await looked(queue, JUDY, sent=(None, None)))[1].unrated is None
-        queue.change(replace(settings, shown_check="public"))
-        queue.on_public_address = True
+        queue.change(replace(settings, shown_check="public", public_address=True))
         assert (await looked(queue, ANN, sent=(None, None)))[1].unrated == "unseen"
 
 

@@ -69,7 +69,7 @@ def set_gate(site, gate):
     ],
 )
 def test_open_arenas_on_public_addresses_have_a_gate(settings, public, gated):
-    assert ArenaSettings(**settings).is_gated(on_public_address=public) is gated
+    assert ArenaSettings(**settings, public_address=public).is_gated is gated
 
 
 def test_a_new_voter_needs_a_proof_once(gated):

@@ -3,9 +3,12 @@
 SELECT nextval(pg_get_serial_sequence('arenas', 'arena'));
 
 -- name: arenas_add
--- A new arena; no row comes back if the name is taken.
+-- A new arena, as public as the installation is; no row comes back if the name is taken.
 INSERT INTO arenas (arena, name, title, settings, bucket) OVERRIDING SYSTEM VALUE
-VALUES (%(arena)s, %(name)s, %(title)s, %(settings)s, %(bucket)s)
+VALUES (
+    %(arena)s, %(name)s, %(title)s,
+    %(settings)s || jsonb_build_object('public_address', EXISTS (SELECT FROM installation WHERE public)), %(bucket)s
+)
 ON CONFLICT (name) DO NOTHING
 RETURNING arena, name, title, settings, created_at;
 

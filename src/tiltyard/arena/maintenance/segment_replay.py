@@ -50,13 +50,13 @@ class ReplayedArchive:
     #: Votes that were imported, by source.
     imported: tuple[int, ...]
 
-    def board(self, source: int, settings: ArenaSettings, *, on_public_address: bool = False) -> Snapshot:
-        """The board of one source, as the rater of an arena with these settings, on such a server, publishes it."""
+    def board(self, source: int, settings: ArenaSettings) -> Snapshot:
+        """The board of one source, as the rater of an arena with these settings publishes it."""
         following = self.followings[source]
         counted = set(following.standing.window.serials().tolist())
         opened = [one for one in self.opened[source] if one.serial in counted]
         moment = BoardMoment(source, self.position, self.at, self.generation, imported=self.imported[source])
-        arena = RatedArena(0, self.arena, settings, on_public_address)
+        arena = RatedArena(0, self.arena, settings)
         return make_snapshot(following, arena, moment, opened, changes=self.changes)
 
 

@@ -55,14 +55,11 @@ async def change_settings(
     async with pool.connection() as connection, connection.transaction():
         found = await lock_arena(connection, arena)
         settings = ArenaSettings.from_dict(found.settings.to_dict() | dict(changed))
-        if settings.stage != found.settings.stage:
-            raise BadOption(
-                f"stage is {settings.stage!r}; it is no setting to be edited: use the operator's page Stage"
-            )
-        if settings.kind != found.settings.kind:
-            raise BadOption(
-                f"kind is {settings.kind!r}; it is decided when an arena is made: make another arena for the other kind"
-            )
+        for name, definition in definitions(ArenaSettings).items():
+            if definition.fixed and getattr(settings, name) != getattr(found.settings, name):
+                raise BadOption(
+                    f"{name} is no setting to be edited; it says {definition.meaning}", option=name
+                )
         shown = found.title if title is None else validate_name("title", title)
         await change_arena(connection, found.arena, shown, settings)
         before, after = found.settings.to_dict(), settings.to_dict()

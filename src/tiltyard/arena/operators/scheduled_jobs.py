@@ -355,10 +355,10 @@ async def admit_votes(
 
 
 async def _waiting_arenas(connection: Connection) -> list[tuple[int, float]]:
-    """Arenas in which votes wait, and for how many hours. Votes that wait were cast where such votes wait by default."""
+    """Arenas in which votes wait, and for how many hours."""
     buckets = await fetch_rows(connection, "raters_buckets", {})
     rows = []
     for (bucket,) in buckets:
         text = bucket_statement("admissions_arenas", bucket)
         rows += await (await connection.execute(text, {"bucket": bucket})).fetchall()
-    return [(int(arena), ArenaSettings.kept(saved).ageing(on_public_address=True)) for arena, saved in rows]
+    return [(int(arena), ArenaSettings.kept(saved).waiting_hours) for arena, saved in rows]

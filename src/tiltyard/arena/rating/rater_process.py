@@ -19,7 +19,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -169,10 +168,8 @@ class RaterProcess:
         pace: RaterPace | None = None,
         clock: Callable[[], float] = time.monotonic,
         on_step: Callable[[], None] = lambda: None,
-        on_public_address: bool = False,
     ) -> None:
         self._url = url
-        self._on_public_address = on_public_address
         self._on_step = on_step
         self._name = name
         self._pace = pace
@@ -244,7 +241,7 @@ class RaterProcess:
         """The first arenas that are due, in their order."""
         first = due[:_TURN_ARENA_LIMIT]
         rated = read_rated_arenas(connection, first) if first else []
-        found = {one.arena: replace(one, on_public_address=self._on_public_address) for one in rated}
+        found = {one.arena: one for one in rated}
         for arena in set(first) - found.keys():
             self._forget(arena)
         return [found[arena] for arena in first if arena in found]

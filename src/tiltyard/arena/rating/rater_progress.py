@@ -28,13 +28,11 @@ class RatedArena:
     arena: int
     name: str
     settings: ArenaSettings
-    #: Whether the server's address is meant for the internet.
-    on_public_address: bool = False
 
     @property
     def least_days(self) -> int | None:
         """See `BatchRatings`: where nobody was invited, but only those near the server may vote, it is 0."""
-        return (MIN_DAYS if self.on_public_address else 0) if self.settings.public else None
+        return (MIN_DAYS if self.settings.public_address else 0) if self.settings.public else None
 
 
 @dataclass(frozen=True, slots=True)

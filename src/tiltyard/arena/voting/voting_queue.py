@@ -121,8 +121,6 @@ class VotingQueue:
         self.on_events: Callable[[int], None] | None = None
         #: Called before the arena is loaded, to pass the newest ratings.
         self.before_loading: Callable[[VotingQueue], Awaitable[None]] | None = None
-        #: Whether anybody on the internet can reach this server; some checks of votes depend on it.
-        self.on_public_address = False
         #: Batches so far, and requests processed in them.
         self.batches = self.answered = 0
         self._pool = pool
@@ -246,23 +244,12 @@ class VotingQueue:
             matchup, self.name, await self._found(voter, matchup), self._now(), voted=False
         )
 
-    @property
-    def checks_shown(self) -> bool:
-        """Whether votes count only after a look at both responses. Answers of live battles are written to the voter."""
-        checks = self.settings.checks_shown(on_public_address=self.on_public_address)
-        return checks and not self.settings.is_live
-
-    @property
-    def ageing_hours(self) -> float:
-        """How long votes of new voters wait before they count; 0 if they do not."""
-        return self.settings.ageing(on_public_address=self.on_public_address)
-
     async def note_sent(self, matchup: UUID, side: int, characters: int) -> None:
         """Note that the bytes of a side (0 or 1) are sent to the matchup's voter, if votes depend on it.
 
         The caller has checked whose matchup it is.
         """
-        if self.checks_shown:
+        if self.settings.checks_shown:
             await note_sent(self._pool, matchup, side, characters)
 
     async def now(self) -> datetime:
@@ -299,7 +286,7 @@ class VotingQueue:
         """
         arrived = time.monotonic()
         checked = None
-        if voter.source == HUMAN and self.checks_shown:
+        if voter.source == HUMAN and self.settings.checks_shown:
             checked = await complete_sent(self._pool, matchup, sent)
         cast = SentVote(matchup, kind, ballot, reveal, detail, checked)
         look = partial(check_votable, matchup=matchup) if self.settings.is_live else None
@@ -526,7 +513,7 @@ class VotingQueue:
         async with self._log_connection.appending(state.position) as batch:
             self._heard = (batch.now, time.monotonic())
             await self._catch_up(state, batch)
-            state.let_new_voters_wait(self.ageing_hours > 0)
+            state.let_new_voters_wait(self.settings.waiting_hours > 0)
             self._call(asks)
             state.settle(batch.now, batch.horizon)
             expire_due(state, batch)

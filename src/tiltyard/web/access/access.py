@@ -71,13 +71,7 @@ class Access:
         self.entry = EntryGrants(live, self.cookies, settings.shard, identities)
         self.skills = SkillCookies(self.cookies, settings.shard)
         self.sessions = VoterSessions(self.cookies)
-        self.gate = VoterGate(
-            accounts,
-            keys,
-            self.sessions,
-            limits,
-            on_public_address=settings.has_public_address,
-        )
+        self.gate = VoterGate(accounts, keys, self.sessions, limits)
         self._network_keys = NetworkKeys()
         self._revoked = RevokedSessions(accounts, VOTER_COOKIE_LIFETIME)
         self._judges: BoundedCache[str, Voter] = BoundedCache(

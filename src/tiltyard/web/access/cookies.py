@@ -116,8 +116,8 @@ class Cookies:
 
     def names(self, request: HTTPConnection, beginning: str) -> list[str]:
         """The names of the cookies of a request that begin so."""
-        names = [name.removeprefix(self._prefix) for name in request.cookies]
-        return [name for name in names if name.startswith(beginning)]
+        wanted = self._prefix + beginning
+        return [name.removeprefix(self._prefix) for name in request.cookies if name.startswith(wanted)]
 
     def read(self, request: HTTPConnection, name: str) -> str | None:
         """The raw value of a cookie."""

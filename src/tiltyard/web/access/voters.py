@@ -34,7 +34,6 @@ from tiltyard.web.access.cookies import (
     make_entry_token,
     make_voter_token,
     primary_language,
-    read_cookie,
     read_entry_token,
     read_voter_token,
 )
@@ -133,7 +132,7 @@ class VoterSessions:
     """The sessions in voters' cookies."""
 
     def __init__(self, cookies: Cookies) -> None:
-        self._cookies = cookies
+        self.cookies = cookies
         #: Voters by cookie, and what came of the gate; saves the verification.
         self._known: BoundedCache[str, tuple[Voter, GateResult]] = BoundedCache(
             _CACHED_ENTRY_LIMIT, seconds=_COOKIE_CACHE_SECONDS
@@ -141,18 +140,18 @@ class VoterSessions:
 
     def find(self, request: HTTPConnection) -> tuple[Voter, GateResult] | None:
         """The voter and what came of the gate, if the cookie's signature is valid. It may have been revoked."""
-        cookie = self._cookies.read(request, VOTER_COOKIE)
+        cookie = self.cookies.read(request, VOTER_COOKIE)
         known = None if cookie is None else self._known.get(cookie)
         if cookie is None or known is not None:
             return known
-        token = self._cookies.unseal(VOTER_COOKIE, cookie)
+        token = self.cookies.unseal(VOTER_COOKIE, cookie)
         found = None if token is None else read_voter_token(token, time.time())
         return None if found is None else self._known.put(cookie, (Voter(found[0], HUMAN), found[1]))
 
     def header(self, session: int, gate: GateResult = GateResult.NONE) -> str:
         """The ``Set-Cookie`` header of a session that begins in this browser."""
         token = make_voter_token(session, time.time(), gate)
-        return self._cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
+        return self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
 
 
 class VoterGate:
@@ -164,24 +163,17 @@ class VoterGate:
         keys: SecretKeys,
         sessions: VoterSessions,
         limits: VoterLimits,
-        *,
-        on_public_address: bool,
     ) -> None:
         self._accounts = accounts
         self._keys = keys
         self._sessions = sessions
         self._limits = limits
         self._proofs = GateProofs(keys)
-        self._on_public_address = on_public_address
-
-    def is_gated(self, settings: ArenaSettings) -> bool:
-        """Whether new voters of an arena must pass the gate."""
-        return settings.is_gated(on_public_address=self._on_public_address)
 
     def needs_proof(self, request: Request, queue: VotingQueue, voter: Voter | None) -> bool:
         """Whether a voter must send a proof before the next matchup: not again, and no judge, nor whoever was invited."""
-        if voter is None or not self.is_gated(queue.settings):
-            return self.is_gated(queue.settings)
+        if voter is None or not queue.settings.is_gated:
+            return queue.settings.is_gated
         known = self._sessions.find(request)
         return known is not None and known[0].session == voter.session and known[1] == GateResult.NONE
 
@@ -244,9 +236,9 @@ class VoterGate:
         language = primary_language(request.headers.get("accept-language"))
         return VoterOrigin(int.from_bytes(hashed[:_NETWORK_BYTES]), language)
 
-    @staticmethod
-    def _proof_of(request: HTTPConnection) -> str | None:
-        return request.headers.get(PROOF_HEADER) or read_cookie(request, PROOF_COOKIE)
+    def _proof_of(self, request: HTTPConnection) -> str | None:
+        # Whoever plants a proof plants a session: its cookie is the host's own, as others are.
+        return request.headers.get(PROOF_HEADER) or self._sessions.cookies.read(request, PROOF_COOKIE)
 
 
 def _proof_needed(

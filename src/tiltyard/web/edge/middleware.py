@@ -108,7 +108,7 @@ class EdgeMiddleware:
             ), receive
         if scope["method"] in _SAFE:
             return None, receive
-        if headers.authorization is None and not self._is_own_page(scope, headers):
+        if (headers.cookies or headers.authorization is None) and not self._is_own_page(scope, headers):
             return problem(403, "The request comes from a page of another site."), receive
         limit = _limit(scope, headers)
         if headers.length is None:
@@ -171,14 +171,14 @@ def _too_large(scope: Scope, limit: int) -> Response:
 class _Headers:
     """The headers that are checked here."""
 
-    __slots__ = ("authorization", "host", "length", "operator", "origin", "request_id", "site")
+    __slots__ = ("authorization", "cookies", "host", "length", "operator", "origin", "request_id", "site")
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self.authorization: str | None = None
         self.host: str | None = None
         self.length: str | None = None
-        #: Whether there is an operator cookie; it is verified later.
-        self.operator = False
+        #: Whether there are cookies, and an operator's; it is verified later.
+        self.cookies = self.operator = False
         self.origin: str | None = None
         self.request_id: str | None = None
         self.site: str | None = None
@@ -187,6 +187,7 @@ class _Headers:
             if slot is not None:
                 setattr(self, slot, value.decode("latin-1"))
             elif name == b"cookie":
+                self.cookies = True
                 self.operator |= _OPERATOR in value
 
 

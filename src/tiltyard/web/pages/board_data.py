@@ -351,12 +351,11 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
         excluded = await boards.excluded(snapshot)
         unrated = await boards.unrated(snapshot)
         used, styled = await read_known_details(registry_of(request).pool, arena.arena)
-        # Where votes wait by default, the address is a public one.
         since = unrated.waiting_since
         facts = SnapshotFacts(
             excluded,
             unrated,
-            since and since + timedelta(hours=arena.settings.ageing(on_public_address=True)),
+            since and since + timedelta(hours=arena.settings.waiting_hours),
             tuple(categories),
             tuple(languages),
             used,

@@ -127,7 +127,7 @@ async def _is_inside(request: Request, offer: InvitationOffer, rater: PanelRater
     voter = await access.entry.admitted(request, arena.arena, arena.settings)
     if rater is not None:
         return voter is not None and voter.session == rater.session
-    return voter is not None or (arena.settings.public and not access.gate.is_gated(arena.settings))
+    return voter is not None or (arena.settings.public and not arena.settings.is_gated)
 
 
 def _refuse(request: Request, trouble: LinkTrouble | None) -> HTMLResponse:

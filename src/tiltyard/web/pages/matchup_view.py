@@ -308,7 +308,7 @@ async def build_matchup_view(
         )
     sides = await render_cache.sides(request, responses, both, kinds, language)
     receipt = None
-    if queue.checks_shown and any(text is not None for text in sides):
+    if queue.settings.checks_shown and any(text is not None for text in sides):
         # What is not a text comes by an address of its own, and is noted then.
         a, b = (
             None if text is None else character_count(content)

@@ -146,6 +146,7 @@ async def prepare_server(
     from tiltyard.arena.content.answer_rows import PLAIN_READING
     from tiltyard.arena.content.arenas import find_arena, list_arenas
     from tiltyard.arena.operators.arena_changes import set_up_live_arena
+    from tiltyard.arena.operators.installation import keep_defences
     from tiltyard.arena.registry import check_database, open_registry
     from tiltyard.postgres.binaries import missing_releases
 
@@ -153,6 +154,8 @@ async def prepare_server(
     check_database(url, environment.pooler_url)
     open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     async with open_registry(url, environment, settings) as registry:
+        if settings.role != "rater":
+            await keep_defences(registry.pool, settings)
         async with registry.pool.connection() as connection:
             missing = environment.database_url is None and missing_releases(connection.info.server_version)
         accounts = Accounts(registry.pool)

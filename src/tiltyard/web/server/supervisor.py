@@ -171,8 +171,7 @@ def _run_rater(config: ChildConfig, environment: Environment, beat: Callable[[],
     stop_by_signal(stop.set)
     with recording(ProcessMetrics()), run_scheduled_jobs(config.url, environment):
         log_event("rater ready")
-        public = config.settings.has_public_address
-        RaterProcess(config.url, on_step=beat, on_public_address=public).run(stop)
+        RaterProcess(config.url, on_step=beat).run(stop)
 
 
 def stop_by_signal(stop: Callable[[], None]) -> None:

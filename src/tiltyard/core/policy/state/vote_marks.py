@@ -44,7 +44,10 @@ _REASONS: dict[int, Unrated] = {
 
 def unrated_reason(*, blind: bool, mark: int) -> Unrated | None:
     """Why a vote is not rated; ``None`` if it is."""
-    return _REASONS.get(mark) if blind else "not-blind"
+    if not blind:
+        return "not-blind"
+    # What an older version does not know speaks against a vote.
+    return None if mark in RATED_MARKS else _REASONS.get(mark, "unseen")
 
 
 def least_look_seconds(characters: int) -> float:

@@ -1,0 +1,10 @@
+-- Defences are kept with the database, so that no process weakens them by its own environment.
+
+-- The address at which the installation is served, and what holds strangers there: one row, once it has been served.
+-- Defences are limits by name; one that has no number is 0.
+CREATE TABLE installation (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    base_url text,
+    public boolean NOT NULL,
+    defences jsonb NOT NULL
+);

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,8 @@ _PROMPTS = 100
 _SESSION_VOTES = 20
 _LOOK_VOTES = 50
 _HISTORY_VOTES = 3000
+#: From here on, sessions are those of an attack.
+_HONEST_SESSION_LIMIT = 10**9
 _QUICK_GROUP, _NEW_GROUP, _HOUR_GROUP, _NETWORK_GROUP, _LANGUAGE_GROUP = (
     VOTE_GROUPS.index(name)
     for name in ("quick-votes", "new-voters", "hours-0-6", "shared-networks-1", "language-en")
@@ -196,33 +198,55 @@ ATTACKS = tuple(
 )
 
 
-def false_alarm(crowd: HonestCrowd, models: int, votes: int, seed: int) -> bool:
-    """Whether a stable crowd is ever said to change, with a look every 50 votes."""
+def false_holds(crowd: HonestCrowd, models: int, votes: int, seed: int) -> tuple[int, int]:
+    """How many sessions of a stable crowd are held when it is first said to change, and how many there are."""
     _, cast = crowd.votes(np.random.default_rng(seed), models, votes)
     drift = CrowdDrift(models, len(VOTE_GROUPS))
-    for start in range(0, votes, _LOOK_VOTES):
-        drift.watch(cast[start : start + _LOOK_VOTES])
-        if drift.signs():
-            return True
-    return False
+    held: set[int] = set()
+    for end in range(_LOOK_VOTES, votes + 1, _LOOK_VOTES):
+        drift.watch(cast[end - _LOOK_VOTES : end])
+        for sign in drift.signs():
+            held.update(drift.movers(sign, cast[end - sign.since_votes : end]).tolist())
+        if held:
+            break
+    return len(held), len(np.unique(cast.session))
 
 
-def attacked_arena(attack: Attack, models: int, seed: int, *, counted: bool) -> int | None:
-    """Votes for the target when the change was noticed, and its model named; ``None`` if it never was."""
+class NoticedAttack(NamedTuple):
+    """An attack when it was noticed: votes for its target, its sessions that are held, and honest ones, of how many."""
+
+    votes: int
+    caught: int
+    honest: int
+    among: int
+
+
+def attacked_arena(attack: Attack, models: int, seed: int, *, counted: bool) -> NoticedAttack | None:
+    """What was known when the change was noticed, and its model named; ``None`` if it never was."""
     random = np.random.default_rng(seed)
     target_votes = attack.sessions * attack.target_votes
     honest = int(target_votes * (1 + attack.cover_votes) * (1.0 / attack.share - 1.0)) + 1000
     strength, crowd = HonestCrowd().votes(random, models, _HISTORY_VOTES + honest)
     drift = CrowdDrift(models, len(VOTE_GROUPS))
     drift.watch(crowd[:_HISTORY_VOTES])
-    past, sent = _HISTORY_VOTES, 0
+    past, sent, cast = _HISTORY_VOTES, 0, [crowd[:_HISTORY_VOTES]]
     for votes, among in _attack_pieces(attack, strength, random, counted=counted):
         take = min(among, len(crowd) - past)
         drift.watch(crowd[past : past + take])
         drift.watch(votes)
+        cast += [crowd[past : past + take], votes]
         past, sent = past + take, sent + int((votes.a == models - 1).sum())
-        if any(sign.model == models - 1 for sign in drift.signs()):
-            return sent
+        noticed = [sign for sign in drift.signs() if sign.model == models - 1]
+        if noticed:
+            span = WatchedVotes(
+                *(
+                    np.concatenate([getattr(one, field.name) for one in cast])
+                    for field in fields(WatchedVotes)
+                )
+            )
+            held = drift.movers(noticed[0], span[len(span) - noticed[0].since_votes :])
+            caught = int((held >= _HONEST_SESSION_LIMIT).sum())
+            return NoticedAttack(sent, caught, len(held) - caught, len(np.unique(crowd.session[:past])))
     return None
 
 
@@ -244,7 +268,7 @@ def _attack_pieces(
             groups[:, _NETWORK_GROUP] = attack.one_network and (
                 vote > 0 or session >= _SHARING_SESSION_COUNT - 1
             )
-            number = np.full(piece, 10**9 + session)
+            number = np.full(piece, _HONEST_SESSION_LIMIT + session)
             among = random.poisson(piece * (1.0 / attack.share - 1.0))
             yield WatchedVotes(a, b, score, number, groups, np.full(piece, counted)), int(among)
 
@@ -257,31 +281,43 @@ def crowd_page(size: StudySize, command: str, run: Callable[..., Iterable[Any]] 
         "",
         f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `{command}`. {models} models.",
         "",
-        f"Arenas of {votes:,} votes in which a stable crowd was ever said to have changed; at most 5 % may be.",
+        (
+            f"Arenas of {votes:,} votes in which a stable crowd was ever said to have changed; at most 5 % may be. And the share of "
+            "all sessions whose votes are then held."
+        ),
         "",
-        "| crowd | arenas | false alarms |",
-        "|---|--:|--:|",
+        "| crowd | arenas | false alarms | held |",
+        "|---|--:|--:|--:|",
     ]
     for name, crowd in CROWDS.items():
-        found = sum(run(partial(false_alarm, crowd, models, votes), range(arenas)))
-        lines.append(f"| {name} | {arenas} | {found} |")
+        found = list(run(partial(false_holds, crowd, models, votes), range(arenas)))
+        alarms, held = sum(one > 0 for one, _ in found), sum(one for one, _ in found)
+        lines.append(
+            f"| {name} | {arenas} | {alarms} | {held / sum(sessions for _, sessions in found):.2%} |"
+        )
     lines += [
         "",
         (
             f"Votes for the last model when its arena noticed, after {_HISTORY_VOTES:,} honest votes: median and largest of "
             f"{attacked} arenas, and in how many it never did before the attack ended. Votes that count change the ratings that "
-            "later votes are compared with; votes of new voters that wait do not."
+            "later votes are compared with; votes of new voters that wait do not. *Held* are its sessions and honest ones then, "
+            "on average."
         ),
         "",
-        "| attack | its votes | noticed after | never | if they wait | never |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| attack | its votes | noticed after | never | held | if they wait | never | held |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for attack in ATTACKS:
         cells = [str(attack), f"{attack.sessions * attack.target_votes}"]
         for counted in (True, False):
             noticed = list(run(partial(attacked_arena, attack, models, counted=counted), range(attacked)))
-            seen = [after for after in noticed if after is not None]
-            cells += [f"{np.median(seen):.0f} (≤ {max(seen)})" if seen else "–", str(attacked - len(seen))]
+            seen = [one for one in noticed if one is not None]
+            after = [one.votes for one in seen]
+            cells += [f"{np.median(after):.0f} (≤ {max(after)})" if seen else "–", str(attacked - len(seen))]
+            caught, honest = (
+                np.mean([getattr(one, name) for one in seen] or [0]) for name in ("caught", "honest")
+            )
+            cells.append(f"{caught:.0f} + {honest:.0f}" if seen else "–")
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",

@@ -16,7 +16,7 @@ from support.live_arenas import answers_file
 from support.postgres_servers import fresh_database
 from support.served import PASSWORD, Served, make_operator, make_token, served
 from tiltyard import read_battles
-from tiltyard.arena.rating.rater_process import rate_arenas
+from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.client import AsyncClient, Client
 from tiltyard.errors import Closed, Conflict, InputError, NoMatchup, NotAllowed, NotFound, UnreadableFile
 from tiltyard.postgres.connections import connect
@@ -57,7 +57,7 @@ def rate(site: Served) -> None:
     with connect(site.database) as connection:
         connection.execute("UPDATE arenas SET settings = settings || '{\"undo_seconds\": 0.0}'")
     stop = threading.Event()
-    rater = threading.Thread(target=rate_arenas, args=(site.database, stop))
+    rater = threading.Thread(target=RaterProcess(site.database).run, args=(stop,))
     rater.start()
     try:
         for _ in range(600):

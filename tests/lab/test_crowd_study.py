@@ -3,13 +3,14 @@
 import pytest
 
 from lab import crowd_study
-from lab.crowd_study import CROWDS, Attack, attacked_arena, false_alarm, flagged_voters, main
+from lab.crowd_study import CROWDS, Attack, attacked_arena, false_holds, flagged_voters, main
 
 
 @pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("name", CROWDS)
-def test_a_stable_crowd_is_not_said_to_change(name):
-    assert not false_alarm(CROWDS[name], 8, 3000, seed=1)
+def test_of_a_stable_crowd_nobody_is_held(name):
+    held, sessions = false_holds(CROWDS[name], 8, 3000, seed=1)
+    assert held == 0 < sessions
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -17,7 +18,9 @@ def test_an_attack_is_noticed_before_a_hundred_votes(counted):
     for attack in (Attack(10, 100, 0, 1.0), Attack(100, 3, 5, 1.0)):
         noticed = attacked_arena(attack, 8, 2, counted=counted)
         assert noticed is not None
-        assert noticed < 100
+        assert noticed.votes < 100
+        # Those who did it are held, and hardly anybody else.
+        assert noticed.caught > 2 * noticed.honest
 
 
 def test_an_attack_that_is_too_small_is_not_noticed():
@@ -37,7 +40,7 @@ def test_the_page_says_how_it_was_made(tmp_path, monkeypatch, capsys):
     )
     text = (tmp_path / "page.md").read_text()
     assert "--arenas 1 --attacked 1 --votes 500 --models 10" in text
-    assert "| 2 | – | 1 | – | 1 |" in text
+    assert "| 2 | – | 1 | – | – | 1 | – |" in text
     monkeypatch.setattr(crowd_study, "ATTACKS", ())
     assert main(["--arenas", "1", "--attacked", "1", "--votes", "500"]) == 0
     assert "false alarms" in capsys.readouterr().out

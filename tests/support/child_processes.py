@@ -12,6 +12,7 @@ from ctypes import c_double
 from pathlib import Path
 from typing import Any
 
+from tiltyard.arena.operators.crowd import hold_crowd_change
 from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
 from tiltyard.web.server.supervisor import ChildConfig, run_child, stop_by_signal
 
@@ -69,7 +70,12 @@ def run_quick_rater(config: ChildConfig, beat_at: c_double) -> None:
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
     stop_by_signal(stop.set)
     pace = RaterPace(step=500, checkpoint_events=200)
-    RaterProcess(config.url, pace=pace, on_step=lambda: setattr(beat_at, "value", time.monotonic())).run(stop)
+    RaterProcess(
+        config.url,
+        pace=pace,
+        on_step=lambda: setattr(beat_at, "value", time.monotonic()),
+        hold_change=hold_crowd_change,
+    ).run(stop)
 
 
 def _run_logged(

@@ -8,6 +8,7 @@ import numpy as np
 
 from support.live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.operators.crowd import hold_crowd_change
 from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
@@ -19,7 +20,7 @@ def rate(url):
 
     By its slow clock no board takes time, so that it makes all of them on a busy machine too.
     """
-    rater_process = RaterProcess(url, clock=lambda: time.monotonic() / 1000)
+    rater_process = RaterProcess(url, clock=lambda: time.monotonic() / 1000, hold_change=hold_crowd_change)
     try:
         while rater_process.turn():
             pass

@@ -26,8 +26,9 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
 from tiltyard.arena.log.rosters import read_roster
 from tiltyard.arena.operators.arena_changes import set_enabled
+from tiltyard.arena.operators.crowd import hold_crowd_change
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude, list_exclusions
-from tiltyard.arena.rating.rater_process import rate_arenas
+from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.voting.response_kinds import ResponseKinds
 from tiltyard.arena.voting.voter_requests import Voter
@@ -295,7 +296,8 @@ async def _import(registry: ArenaRegistry, demo_script: DemoScript, *, newcomer:
 def _rated(url: str) -> Iterator[threading.Thread]:
     """Run a rater in a thread, because its ratings decide which models are matched."""
     stop = threading.Event()
-    thread = threading.Thread(target=rate_arenas, args=(url, stop), name="rater", daemon=True)
+    rater = RaterProcess(url, hold_change=hold_crowd_change)
+    thread = threading.Thread(target=rater.run, args=(stop,), name="rater", daemon=True)
     thread.start()
     try:
         yield thread

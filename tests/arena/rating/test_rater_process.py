@@ -19,7 +19,7 @@ from tiltyard.arena.rating import arena_rater as rater_module
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.log_replay import replay_log
-from tiltyard.arena.rating.rater_process import Leadership, RaterProcess, rate_arenas
+from tiltyard.arena.rating.rater_process import Leadership, RaterProcess
 from tiltyard.arena.rating.rater_progress import event_time, read_rater_progress
 from tiltyard.core.policy.state.vote_marks import VoteMark
 from tiltyard.errors import BadOption, Deposed, StoreFault
@@ -775,7 +775,7 @@ def test_an_arena_that_cannot_be_rated_does_not_keep_the_others_waiting(
 
 def test_a_rater_process_that_stops_leaves_a_checkpoint_and_no_leader(yard):
     stop = threading.Event()
-    thread = threading.Thread(target=rate_arenas, args=(yard.url, stop))
+    thread = threading.Thread(target=RaterProcess(yard.url).run, args=(stop,))
     thread.start()
     yard.played(0, 1)
     yard.age()
@@ -801,8 +801,8 @@ def test_a_rater_process_waits_for_a_database_that_is_not_there_yet(yard):
 
 CHILD = """
 import sys, threading
-from tiltyard.arena.rating.rater_process import rate_arenas
-rate_arenas(sys.argv[1], threading.Event())
+from tiltyard.arena.rating.rater_process import RaterProcess
+RaterProcess(sys.argv[1]).run(threading.Event())
 """
 
 

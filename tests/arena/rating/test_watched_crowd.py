@@ -79,8 +79,8 @@ def follow(yard, connection, random=None):
     """The signs that a watch finds; a random one is fed in pieces, stored at times, and killed at times."""
     told, upto = [], yard.head
 
-    def tell(_arena, model, group, detail):
-        told.append((detail["until"], model, group, detail))
+    def tell(_arena, change):
+        told.append((change.detail["until"], *change))
 
     crowd, position = WatchedCrowd(connection, yard.arena, tell), 0
     (change,) = read_exclusion_changes(connection, yard.arena)
@@ -154,7 +154,7 @@ def test_a_stored_watch_of_other_votes_or_another_version_is_not_used(yard, conn
 
 def test_a_change_that_was_told_and_explained_is_not_told_again(yard, connection):
     told = []
-    crowd = WatchedCrowd(connection, yard.arena, lambda _arena, model, *_: told.append(model))
+    crowd = WatchedCrowd(connection, yard.arena, lambda _arena, change: told.append(change))
     connection.execute(
         "INSERT INTO crowd_changes VALUES (%s, %s, now(), %s, 0, '{}', %s, 'told')",
         (yard.arena, yard.head - 1, TARGET, yard.head),
@@ -169,7 +169,7 @@ def test_a_rater_stores_its_watch_with_a_checkpoint(yard, monkeypatch):
     with connect(yard.url) as connection, closing(leadership):
         term = leadership.lead(yard.arena)
         arena = rated_arena(connection, yard.arena)
-        rater = ArenaRater(connection, arena, term, tell_change=lambda _arena, *change: told.append(change))
+        rater = ArenaRater(connection, arena, term, tell_change=lambda _arena, change: told.append(change))
         while rater.step():
             pass
         rater.finish()

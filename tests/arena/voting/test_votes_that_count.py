@@ -268,11 +268,19 @@ async def test_the_scheduled_job_admits_in_every_arena_and_at_once_where_nobody_
     make_final(database)
     assert await asyncio.to_thread(admit_waiting_votes, database) == 0
     rows(database, "UPDATE arenas SET settings = settings || '{\"ageing_hours\": 0}'")
-    # Nothing is admitted while a change of the crowd is to be explained.
-    change = "INSERT INTO crowd_changes (arena, position, found_at, model, vote_group, detail)"
-    rows(database, f"{change} VALUES ({arena.arena}, 1, now(), 0, 0, '{{}}')")
+    # Whoever is held by a change of the crowd waits for the operator, and nobody else.
+    async with voting_queue_of(database, arena) as queue:
+        await looked(queue, BOB)
+    make_final(database)
+    rows(database, "INSERT INTO exclusions (arena, reason, excluded) VALUES (1, 'crowd', 1)")
+    rows(
+        database,
+        "INSERT INTO crowd_changes (arena, position, found_at, model, vote_group, detail, exclusion) "
+        f"VALUES (1, 1, now(), 0, 0, '{{\"sessions\": [{ANN.session}]}}', 1)",
+    )
+    assert await asyncio.to_thread(admit_waiting_votes, database) == 1
     assert await asyncio.to_thread(admit_waiting_votes, database) == 0
-    rows(database, "UPDATE crowd_changes SET explained = 2, reason = 'a class came'")
+    rows(database, "UPDATE exclusions SET restored = 2")
     assert await asyncio.to_thread(admit_waiting_votes, database) == 1
     assert await asyncio.to_thread(admit_waiting_votes, database) == 0
 

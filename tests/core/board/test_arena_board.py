@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.boarded_arenas import BAD, TIE, A, arena, noisy, settled
-from tiltyard.core.board.arena_board import CrowdChange, hold_for_crowd, make_arena_board
+from tiltyard.core.board.arena_board import CrowdChange, make_arena_board, with_crowd_changes
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
@@ -302,27 +302,19 @@ def official():
     return board
 
 
-def test_a_board_is_not_official_until_a_change_is_explained(official):
-    held = hold_for_crowd(official, [CrowdChange("m2", "new-voters"), CrowdChange("m0", "all")])
-    assert (held.status, held.official_since) == ("calibrating", None)
-    assert not any(row.official for row in held.rows)
-    assert [finding.name for finding in held.findings[:2]] == ["official-held", "crowd-changed"]
-    assert all(name in held.findings[1].text for name in ("m2 (", "m0 ("))
-    assert hold_for_crowd(official, []) is official
-
-
-def test_a_board_that_was_not_official_only_says_what_changed(official):
-    calibrating = replace(official, status="calibrating", official_since=None)
-    held = hold_for_crowd(calibrating, [CrowdChange("m1", "all")])
-    assert [finding.name for finding in held.findings if "held" in finding.name] == []
-    assert held.findings[0].name == "crowd-changed"
+def test_a_board_says_what_changed_and_keeps_its_status(official):
+    said = with_crowd_changes(official, [CrowdChange("m2", "new-voters"), CrowdChange("m0", "all")])
+    assert (said.status, said.rows) == ("official", official.rows)
+    assert said.findings[0].name == "crowd-changed"
+    assert all(name in said.findings[0].text for name in ("m2 (", "m0 ("))
+    assert with_crowd_changes(official, []) is official
 
 
 def test_a_board_without_a_policy_to_show_says_nothing(official):
     unseen = replace(official, status=None)
-    assert hold_for_crowd(unseen, [CrowdChange("m1", "all")]) is unseen
+    assert with_crowd_changes(unseen, [CrowdChange("m1", "all")]) is unseen
 
 
 def test_every_group_has_words(official):
     for group in VOTE_GROUPS:
-        assert "m1 (" in hold_for_crowd(official, [CrowdChange("m1", group)]).findings[1].text
+        assert "m1 (" in with_crowd_changes(official, [CrowdChange("m1", group)]).findings[0].text

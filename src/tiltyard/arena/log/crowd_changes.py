@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from psycopg import AsyncConnection, Connection
-from psycopg.types.json import Jsonb
 
 from tiltyard.arena.log.buckets import fetch_row, fetch_rows, fetch_rows_sync
 from tiltyard.arena.log.event_details import CrowdChangedDetail
-from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
+from tiltyard.arena.log.event_log import LogBatch, LogKind
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.errors import NotFound
 
@@ -58,38 +57,16 @@ def read_changes_unexplained_at(connection: Connection, arena: int, position: in
     return [OpenChange(*row) for row in found]
 
 
-async def append_change(
-    connection: AsyncConnection, arena: int, term: int, model: int, group: int, detail: CrowdChangedDetail
-) -> int | None:
-    """Append a change to the log; return its position.
-
-    ``None`` if one of this model is still to be explained, or if the term of the rater that found it has ended.
-    """
-    async with append_batch(connection, arena) as batch:
-        values = {
-            "arena": arena,
-            "term": term,
-            "position": batch.head + 1,
-            "at": batch.now,
-            "model": model,
-            "group": group,
-            "detail": Jsonb(detail),
-        }
-        added = await fetch_row(connection, "crowd_add", values)
-        if added is None:
-            return None
-        return batch.add(LogKind.CROWD_CHANGED, a=model, prompt=group, detail=detail)
-
-
-async def explain_change(batch: LogBatch, change: int, reason: str) -> int:
-    """Say why a crowd changed, so that it no longer holds back the board; return the position of the event."""
+async def explain_change(batch: LogBatch, change: int, reason: str) -> tuple[int, int | None]:
+    """Say why a crowd changed; return the position of the event, and the exclusion that holds votes, if one does."""
     values = {"arena": batch.arena, "position": change, "explained": batch.head + 1, "reason": reason}
     row = await fetch_row(batch.connection, "crowd_explain", values)
     if row is None:
         raise NotFound(
             f"this arena has no change of its crowd at position {change} that is still to be explained"
         )
-    return batch.add(LogKind.CROWD_EXPLAINED, a=row[0], detail={"change": change, "reason": reason})
+    position = batch.add(LogKind.CROWD_EXPLAINED, a=row[0], detail={"change": change, "reason": reason})
+    return position, row[1]
 
 
 async def list_changes(connection: AsyncConnection, arena: int) -> list[FoundChange]:

@@ -5,11 +5,12 @@ WHERE arena = %(arena)s AND (explained IS NULL OR explained > %(position)s)
 ORDER BY position;
 
 -- name: crowd_add
--- A change was found, unless one of its model is still to be explained or another process rates the arena by now.
-INSERT INTO crowd_changes (arena, position, found_at, model, vote_group, detail)
-SELECT arena, %(position)s::bigint, %(at)s::timestamptz, %(model)s::integer, %(group)s::smallint, %(detail)s::jsonb
+-- A change was found, unless another process rates the arena by now.
+INSERT INTO crowd_changes (arena, position, found_at, model, vote_group, detail, exclusion)
+SELECT arena, %(position)s::bigint, %(at)s::timestamptz, %(model)s::integer, %(group)s::smallint, %(detail)s::jsonb,
+    %(exclusion)s::bigint
 FROM raters WHERE arena = %(arena)s AND term = %(term)s FOR SHARE
-ON CONFLICT DO NOTHING RETURNING position;
+RETURNING position;
 
 -- name: crowd_list
 -- All changes of an arena, newest first.
@@ -20,4 +21,4 @@ WHERE c.arena = %(arena)s ORDER BY c.position DESC;
 -- name: crowd_explain
 -- A change is explained by the event at a position.
 UPDATE crowd_changes SET explained = %(explained)s, reason = %(reason)s
-WHERE arena = %(arena)s AND position = %(position)s AND explained IS NULL RETURNING model;
+WHERE arena = %(arena)s AND position = %(position)s AND explained IS NULL RETURNING model, exclusion;

@@ -108,7 +108,7 @@ class CrowdChangedDetail(TypedDict):
     shift: float
     log_evidence: float
     bar: float
-    #: Sessions whose votes of this group and span favour the shift.
+    #: The sessions that made the shift, those that did most first; their votes are held.
     sessions: list[int]
 
 

@@ -103,8 +103,11 @@ WHERE e.arena = %(arena)s AND e.source = %(source)s AND e.serial = v.serial AND 
     AND e.admitted IS NULL AND e.undone IS NULL;
 
 -- name: log_known_voter
--- Whether a person has a vote that is rated.
-SELECT EXISTS (
+-- Whether a person has a vote that is rated, and no change of the crowd holds them.
+SELECT NOT EXISTS (
+    SELECT FROM crowd_changes c JOIN exclusions x USING (exclusion)
+    WHERE c.arena = %(arena)s AND x.restored IS NULL AND c.detail -> 'sessions' @> to_jsonb(%(session)s::bigint)
+) AND EXISTS (
     SELECT FROM matchups m JOIN endings e USING (arena, source, serial)
     WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0 AND e.kind = 1 AND e.undone IS NULL
         AND e.blind IS NOT FALSE AND (e.mark IS NULL OR e.admitted IS NOT NULL)

@@ -4,67 +4,97 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from psycopg.types.json import Jsonb
 
 from tiltyard.arena.accounts import validate_reason, write_audit_entry
 from tiltyard.arena.content.arenas import Arena, connect_to_arena, read_log_head
-from tiltyard.arena.log.buckets import fetch_rows
+from tiltyard.arena.log.buckets import fetch_row
 from tiltyard.arena.log.crowd_changes import FoundChange, explain_change, list_changes
-from tiltyard.arena.log.event_details import CrowdChangedDetail
-from tiltyard.arena.log.event_log import HUMAN, append_batch
+from tiltyard.arena.log.event_log import HUMAN, LogKind, append_batch
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.log.votes import Ballots, VoteTally, limit_statement_time, read_ballots
-from tiltyard.arena.operators.exclusions import ExclusionEffect, compute_effects
-from tiltyard.arena.rating.crowd_watch import LatestVotes, read_grouped_votes
+from tiltyard.arena.operators.exclusions import (
+    ExclusionEffect,
+    VoteSelection,
+    compute_effects,
+    draft_exclusion,
+    restore_votes,
+    settle_exclusion,
+)
+from tiltyard.arena.rating.crowd_watch import HeldChange, LatestVotes, read_grouped_votes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, group_flags
-from tiltyard.postgres.connections import ConnectionPool
+from tiltyard.errors import Conflict
+from tiltyard.postgres.connections import ConnectionPool, connect_async
 
-#: Sessions that are named with a change.
-_SESSION_LIMIT = 1_000
+
+async def hold_crowd_change(url: str, arena: int, term: int, change: HeldChange) -> bool:
+    """Append a change to the log, and take the votes of those who made it out of the ratings until it is explained.
+
+    ``False`` if the term of the rater that found it has ended.
+    """
+    selection = VoteSelection(sessions=change.detail["sessions"], source=HUMAN)
+    reason = f"change of the crowd: model {change.model}, votes of {VOTE_GROUPS[change.group]}"
+    async with await connect_async(url, name="tiltyard crowd") as connection:
+        draft = await draft_exclusion(connection, arena, selection, reason)
+        with suppress(Conflict):
+            async with append_batch(connection, arena) as batch:
+                values = {
+                    "arena": arena,
+                    "term": term,
+                    "position": batch.head + 1,
+                    "at": batch.now,
+                    "model": change.model,
+                    "group": change.group,
+                    "detail": Jsonb(change.detail),
+                    "exclusion": draft.exclusion,
+                }
+                if await fetch_row(connection, "crowd_add", values) is None:
+                    raise Conflict("another process rates the arena by now")
+                batch.add(LogKind.CROWD_CHANGED, a=change.model, prompt=change.group, detail=change.detail)
+                votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
+                batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+                about = {
+                    "exclusion": draft.exclusion,
+                    "votes": votes,
+                    "reason": reason,
+                    "excluded": [False, True],
+                }
+                await write_audit_entry(connection, "rater", "exclude votes", about, arena=arena)
+            return True
+    return False
 
 
 async def read_crowd_changes(pool: ConnectionPool, arena: int) -> list[FoundChange]:
-    """All changes of an arena's crowd, newest first.
-
-    Whoever changed it goes on after it was found: one that is not explained also names the sessions since then.
-    """
+    """All changes of an arena's crowd, newest first."""
     async with pool.connection() as connection:
-        changes = await list_changes(connection, arena)
-        for k, change in enumerate(changes):
-            if change.explained is not None:
-                continue
-            values = {
-                "arena": arena,
-                "after": change.detail["until"],
-                "model": change.model,
-                "rises": change.detail["shift"] > 0.0,
-                "limit": _SESSION_LIMIT,
-            }
-            rows = await fetch_rows(connection, "crowd_later_sessions", values)
-            sessions = list(dict.fromkeys([*change.detail["sessions"], *(session for (session,) in rows)]))
-            detail: CrowdChangedDetail = {**change.detail, "sessions": sessions[:_SESSION_LIMIT]}
-            changes[k] = replace(change, detail=detail)
-        return changes
+        return await list_changes(connection, arena)
 
 
 async def explain_crowd_change(
-    pool: ConnectionPool, arena: str, change: int, reason: str, *, actor: str
+    pool: ConnectionPool, arena: str, change: int, reason: str, *, keep_out: bool = False, actor: str
 ) -> int:
     """Say why the crowd changed, with the change's position; return the position of the event.
 
-    From there on the change no longer holds back the board, and votes before it are no evidence of another one.
+    From there on the votes that it held count again, unless they are kept out, and votes before it are no evidence of
+    another change.
     """
     reason = validate_reason(reason)
     async with (
         connect_to_arena(pool, arena) as (connection, found),
         append_batch(connection, found.arena) as batch,
     ):
-        position = await explain_change(batch, change, reason)
+        position, exclusion = await explain_change(batch, change, reason)
         about = {"change": change, "explained": [False, True], "reason": reason}
         await write_audit_entry(connection, actor, "explain a change of the crowd", about, arena=found.arena)
+        if exclusion is not None and not keep_out:
+            # An operator may have restored them before.
+            with suppress(Conflict):
+                await restore_votes(batch, exclusion, actor=actor)
     return position
 
 

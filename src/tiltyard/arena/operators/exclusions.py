@@ -14,7 +14,7 @@ from tiltyard.arena.accounts import validate_reason, write_audit_entry
 from tiltyard.arena.boards.filtered_boards import table_from_tally
 from tiltyard.arena.content.arenas import Arena, connect_to_arena, read_log_head
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
-from tiltyard.arena.log.event_log import LogKind, append_batch
+from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.log.votes import WRITTEN_TALLY_COLUMNS, VoteTally, limit_statement_time, read_tally
 from tiltyard.arena.secret_keys import SecretKeys
@@ -198,24 +198,26 @@ async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: st
         connect_to_arena(pool, arena) as (connection, found),
         append_batch(connection, found.arena) as batch,
     ):
-        values = {"arena": found.arena, "exclusion": exclusion, "position": batch.head + 1}
-        row = await fetch_row(connection, "exclusions_find", values)
-        if row is None:
-            raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
-        restored, final, erased = row
-        if erased:
-            raise Conflict(
-                f"exclusion {exclusion} has votes that their voter deleted; they cannot be restored"
-            )
-        if final:
-            raise Conflict(f"exclusion {exclusion} has the test votes of a draft, which are never rated")
-        if restored is not None:
-            raise Conflict(f"exclusion {exclusion} has already been restored")
-        await connection.execute(statement("exclusions_restore"), values)
-        position = batch.add(LogKind.RESTORE, detail={"exclusion": exclusion})
-        about = {"exclusion": exclusion, "excluded": [True, False]}
-        await write_audit_entry(connection, actor, "restore votes", about, arena=batch.arena)
-    return position
+        return await restore_votes(batch, exclusion, actor=actor)
+
+
+async def restore_votes(batch: LogBatch, exclusion: int, *, actor: str) -> int:
+    """The same, within a batch."""
+    values = {"arena": batch.arena, "exclusion": exclusion, "position": batch.head + 1}
+    row = await fetch_row(batch.connection, "exclusions_find", values)
+    if row is None:
+        raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
+    restored, final, erased = row
+    if erased:
+        raise Conflict(f"exclusion {exclusion} has votes that their voter deleted; they cannot be restored")
+    if final:
+        raise Conflict(f"exclusion {exclusion} has the test votes of a draft, which are never rated")
+    if restored is not None:
+        raise Conflict(f"exclusion {exclusion} has already been restored")
+    await batch.connection.execute(statement("exclusions_restore"), values)
+    about = {"exclusion": exclusion, "excluded": [True, False]}
+    await write_audit_entry(batch.connection, actor, "restore votes", about, arena=batch.arena)
+    return batch.add(LogKind.RESTORE, detail={"exclusion": exclusion})
 
 
 async def find_sessions_by_pseudonym(

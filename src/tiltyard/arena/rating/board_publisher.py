@@ -14,7 +14,12 @@ from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.log.crowd_changes import OpenChange
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.rating.rater_progress import OpenAtPosition, RatedArena, read_open_at
-from tiltyard.core.board.arena_board import CrowdChange, hold_for_crowd, make_arena_board, with_first_place
+from tiltyard.core.board.arena_board import (
+    CrowdChange,
+    make_arena_board,
+    with_crowd_changes,
+    with_first_place,
+)
 from tiltyard.core.board.cross_check import BatchHistory, BatchRatings
 from tiltyard.core.board.document import BoardDocument, BoardMethod, document_hash
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
@@ -100,7 +105,7 @@ def _document(
     board = with_first_place(board, standing, following.rater, batch.method)
     if moment.source == HUMAN:
         names = standing.models
-        board = hold_for_crowd(
+        board = with_crowd_changes(
             board, [CrowdChange(names[change.model], VOTE_GROUPS[change.group]) for change in changes]
         )
     document = BoardDocument.of(

@@ -179,11 +179,9 @@ Array = npt.NDArray[Any]
 Votes = npt.NDArray[np.void]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSign:
-    """The results of a model shifted in a group of votes, as seen at a position of the log."""
+class HeldChange(NamedTuple):
+    """The results of a model shifted in a group of votes; the sessions of the detail made it."""
 
-    position: int
     model: int
     group: int
     detail: CrowdChangedDetail
@@ -216,13 +214,13 @@ class CrowdWatch:
 
     def follow(
         self, columns: LogColumns, excluded: Collection[int], origins: Mapping[int, VoterOrigin]
-    ) -> list[FoundSign]:
+    ) -> list[HeldChange]:
         """Add the next events of the log; return the models whose results shifted, at each look at the evidence.
 
         ``excluded`` are serials of votes that do not count; origins are by session.
         """
         rows = np.flatnonzero((columns.source == HUMAN) | np.isin(columns.kind, _OF_BOTH_SOURCES))
-        found: list[FoundSign] = []
+        found: list[HeldChange] = []
         for row in zip(*(getattr(columns, name)[rows].tolist() for name in EVENT_COLUMNS), strict=True):
             event = WatchedEvent(*row)
             vote = self._grouper.read(event, excluded, origins)
@@ -243,7 +241,7 @@ class CrowdWatch:
             self.position = int(columns.position[-1])
         return found
 
-    def _test_block(self) -> list[FoundSign]:
+    def _test_block(self) -> list[HeldChange]:
         """Test the votes of a complete block, and look at the evidence if that is due."""
         if len(self._block) < _BLOCK_VOTES:
             return []
@@ -260,41 +258,27 @@ class CrowdWatch:
             return
         votes = np.array(self._block, dtype=_VOTE)
         self._block = []
-        self._drift.watch(
-            WatchedVotes(
-                a=votes["a"].astype(np.int64),
-                b=votes["b"].astype(np.int64),
-                score=votes["score"] / 2.0,
-                session=votes["session"],
-                groups=group_flags(votes["groups"].astype(np.int64)),
-                counted=votes["counted"],
-            )
-        )
+        self._drift.watch(_watched(votes))
         self._latest.append(votes)
         self._latest_count += len(votes)
         while self._latest_count - len(self._latest[0]) >= self._drift.settings.span_votes:
             self._latest_count -= len(self._latest.popleft())
 
-    def _look(self) -> list[FoundSign]:
+    def _look(self) -> list[HeldChange]:
         """Models whose results shifted now, each with the group that shows it best, and the evidence.
 
         Where one model wins more, its opponents lose more: only shifts in the direction of the strongest one are told.
         """
-        found: dict[int, FoundSign] = {}
+        found: dict[int, HeldChange] = {}
         signs = self._drift.signs()
         for sign in signs:
             if sign.model not in found and sign.shift * signs[0].shift > 0.0:
-                detail = self._detail(sign)
-                found[sign.model] = FoundSign(detail["until"], sign.model, sign.group, detail)
+                found[sign.model] = HeldChange(sign.model, sign.group, self._detail(sign))
         return list(found.values())
 
     def _detail(self, sign: DriftSign) -> CrowdChangedDetail:
         span = np.concatenate(self._latest)[-sign.since_votes :]
-        won = np.where(span["a"] == sign.model, 1, -1) * (span["score"] - 1)
-        inside = (span["groups"] >> sign.group & 1 == 1) & (won * sign.shift > 0.0)
-        inside &= (span["a"] == sign.model) | (span["b"] == sign.model)
-        sessions, counts = np.unique(span["session"][inside], return_counts=True)
-        most = np.lexsort((sessions, -counts))[:_SESSION_LIMIT]
+        sessions = self._drift.movers(sign, _watched(span))
         return {
             "since": int(span["position"][0]),
             "until": int(span["position"][-1]),
@@ -302,7 +286,7 @@ class CrowdWatch:
             "shift": round(sign.shift * POINTS_PER_LOGIT, 1),
             "log_evidence": round(sign.log_evidence, 2),
             "bar": round(self._drift.threshold, 2),
-            "sessions": sessions[most].tolist(),
+            "sessions": sessions[:_SESSION_LIMIT].tolist(),
         }
 
     def latest_votes(self) -> LatestVotes:
@@ -354,8 +338,19 @@ class CrowdWatch:
         return watch
 
 
-#: Appends that the results of a model shifted in a group of votes of an arena.
-TellChange = Callable[[int, int, int, CrowdChangedDetail], object]
+def _watched(votes: Votes) -> WatchedVotes:
+    return WatchedVotes(
+        a=votes["a"].astype(np.int64),
+        b=votes["b"].astype(np.int64),
+        score=votes["score"] / 2.0,
+        session=votes["session"],
+        groups=group_flags(votes["groups"].astype(np.int64)),
+        counted=votes["counted"],
+    )
+
+
+#: Appends a change to the log of an arena.
+TellChange = Callable[[int, HeldChange], object]
 
 _LOG = logging.getLogger(__name__)
 #: Events after which a watch is stored again: reading so many takes less time than storing a large one. A small one is
@@ -433,12 +428,13 @@ class WatchedCrowd:
     def _follow(self, watch: CrowdWatch, columns: LogColumns, excluded: Collection[int]) -> None:
         origins = read_origins(self._connection, columns)
         for sign in watch.follow(columns, excluded, origins):
-            if sign.position <= self._quiet:
+            until = sign.detail["until"]
+            if until <= self._quiet:
                 continue
-            # One that was told and explained later than this look is told no more, if the log is read again.
-            told = read_changes_unexplained_at(self._connection, self._arena, sign.position)
-            if sign.model not in {change.model for change in told}:
-                self._tell_change(self._arena, sign.model, sign.group, sign.detail)
+            # One that was told later than this look is told no more, if the log is read again; those who go on are.
+            told = read_changes_unexplained_at(self._connection, self._arena, until)
+            if sign.model not in {change.model for change in told if change.position > until}:
+                self._tell_change(self._arena, sign)
 
     def _begin(self, place: RatedPlace) -> CrowdWatch:
         """The stored watch, or an empty one at the start of the latest part of the log."""

@@ -18,15 +18,13 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import Connection
 
 from tiltyard.arena.log.buckets import fetch_row_sync
-from tiltyard.arena.log.crowd_changes import append_change
-from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.processes.process_leases import (
     LEASE_SECONDS,
     RENEWAL_SECONDS,
@@ -35,12 +33,13 @@ from tiltyard.arena.processes.process_leases import (
     new_process,
 )
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
+from tiltyard.arena.rating.crowd_watch import HeldChange
 from tiltyard.arena.rating.rater_progress import RatedArena, find_unrated, read_rated_arenas
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.errors import StoreFault, TiltyardError
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.foundation.telemetry import LED_ARENAS
-from tiltyard.postgres.connections import connect, connect_async, is_broken, translate_errors
+from tiltyard.postgres.connections import connect, is_broken, translate_errors
 from tiltyard.postgres.statements import statement
 
 
@@ -152,9 +151,8 @@ _FAULT_RETRY_SECONDS = 1.0
 _DAMAGE_RETRY_SECONDS = 30.0
 
 
-def rate_arenas(url: str, stop: threading.Event, on_step: Callable[[], None] = lambda: None) -> None:
-    """Rate every arena of a database until stopped; call ``on_step`` between steps."""
-    RaterProcess(url, on_step=on_step).run(stop)
+#: Appends a change of the crowd to the log of an arena, in a term of its rater, and holds the votes that made it.
+HoldChange = Callable[[str, int, int, HeldChange], Coroutine[Any, Any, bool]]
 
 
 class RaterProcess:
@@ -168,8 +166,11 @@ class RaterProcess:
         pace: RaterPace | None = None,
         clock: Callable[[], float] = time.monotonic,
         on_step: Callable[[], None] = lambda: None,
+        hold_change: HoldChange | None = None,
     ) -> None:
+        """``hold_change`` appends a change of the crowd with its holds; without it the crowd is not watched."""
         self._url = url
+        self._hold_change = hold_change
         self._on_step = on_step
         self._name = name
         self._pace = pace
@@ -225,17 +226,13 @@ class RaterProcess:
                 return True
         return busy or len(due) > _TURN_ARENA_LIMIT
 
-    def _tell_change(self, arena: int, model: int, group: int, detail: CrowdChangedDetail) -> None:
+    def _tell_change(self, arena: int, change: HeldChange) -> None:
         """Append a change of the crowd to the log, on a connection of its own: it is rare."""
-        term = self._connected().terms[arena]
-
-        async def telling() -> None:
-            connection = await connect_async(self._url, name="tiltyard crowd")
-            async with connection:
-                await append_change(connection, arena, term, model, group, detail)
-
-        asyncio.run(telling())
-        _LOG.warning("the crowd of arena %s changed: model %s, votes of %s", arena, model, VOTE_GROUPS[group])
+        assert self._hold_change is not None
+        asyncio.run(self._hold_change(self._url, arena, self._connected().terms[arena], change))
+        self._heard.add(arena)
+        group = VOTE_GROUPS[change.group]
+        _LOG.warning("the crowd of arena %s changed: model %s, votes of %s", arena, change.model, group)
 
     def _read_arenas(self, connection: Connection, due: Sequence[int]) -> list[RatedArena]:
         """The first arenas that are due, in their order."""
@@ -337,7 +334,7 @@ class RaterProcess:
                     term,
                     pace=self._pace,
                     clock=self._clock,
-                    tell_change=self._tell_change,
+                    tell_change=None if self._hold_change is None else self._tell_change,
                 )
                 self.raters[arena.arena] = rater
                 _LOG.info("rating arena %s from position %s", arena.name, rater.position)

@@ -453,6 +453,10 @@ class ArenaState:
             if vote is not None:
                 vote.revealed = True
 
+    def _crowd_changed(self, _: LogRow) -> None:
+        """Who is known is read again: those who changed the crowd wait."""
+        self.revealed = RevealedNames()
+
     def _later(self, row: LogRow) -> None:
         """Ignore what concerns boards, and what was removed."""
 
@@ -473,8 +477,8 @@ _FOLDS: dict[int, Callable[[ArenaState, LogRow], object]] = {
     LogKind.RELEASED: ArenaState._close,  # noqa: SLF001
     LogKind.ADMIT: ArenaState._admit,  # noqa: SLF001
     LogKind.REMOVED: ArenaState._later,  # noqa: SLF001
-    LogKind.CROWD_CHANGED: ArenaState._later,  # noqa: SLF001
-    LogKind.CROWD_EXPLAINED: ArenaState._later,  # noqa: SLF001
+    LogKind.CROWD_CHANGED: ArenaState._crowd_changed,  # noqa: SLF001
+    LogKind.CROWD_EXPLAINED: ArenaState._crowd_changed,  # noqa: SLF001
 }
 
 

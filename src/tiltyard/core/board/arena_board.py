@@ -489,18 +489,9 @@ class CrowdChange:
     group: str
 
 
-def hold_for_crowd(board: ArenaBoard, changes: Sequence[CrowdChange]) -> ArenaBoard:
-    """The board with these changes stated, and not official while there are any."""
+def with_crowd_changes(board: ArenaBoard, changes: Sequence[CrowdChange]) -> ArenaBoard:
+    """The board with these changes stated. It has none of the votes that made them."""
     if not changes or board.status is None:
         return board
     said = [{"case": change.group, "model": change.model} for change in changes]
-    found = [Finding("crowd-changed", first_of("changes", said))]
-    if board.status == "official":
-        found.insert(0, Finding("official-held", {"case": "crowd"}))
-    return replace(
-        board,
-        status="calibrating",
-        official_since=None,
-        rows=tuple(replace(row, official=False) for row in board.rows),
-        findings=(*found, *board.findings),
-    )
+    return replace(board, findings=(Finding("crowd-changed", first_of("changes", said)), *board.findings))

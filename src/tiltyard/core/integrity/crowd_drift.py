@@ -26,7 +26,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from tiltyard.core.integrity.vote_groups import RecentTable
-from tiltyard.core.ratings.newton import fit_pairs
+from tiltyard.core.ratings.newton import NewtonFit, fit_pairs
 from tiltyard.core.ratings.pairs import pairs_from_points
 from tiltyard.foundation.arrays import Array, Bools, Floats, Ints
 
@@ -87,7 +87,7 @@ class WatchedVotes:
     def __len__(self) -> int:
         return len(self.a)
 
-    def __getitem__(self, rows: slice) -> WatchedVotes:
+    def __getitem__(self, rows: slice | Bools) -> WatchedVotes:
         return WatchedVotes(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
@@ -199,6 +199,27 @@ class CrowdDrift:
                 best[g, m] = DriftSign(m, g, by, self.votes - self._starts[start].votes, log_evidence)
         return sorted(best.values(), key=lambda sign: -sign.log_evidence)
 
+    def movers(self, sign: DriftSign, span: WatchedVotes) -> Ints:
+        """The sessions that made a shift, those that did most first: the fewest without whose votes it is gone.
+
+        ``span`` are the latest votes, since where the sign was found. They are compared with ratings without them, so that
+        no rating falls below what it was by the loss of these sessions.
+        """
+        rated = span[span.counted]
+        points = self._points.copy()
+        np.subtract.at(points, (rated.a, rated.b), rated.score)
+        np.subtract.at(points, (rated.b, rated.a), 1.0 - rated.score)
+        theta = self._fit(points).theta
+        votes = span[span.groups[:, sign.group] & ((span.a == sign.model) | (span.b == sign.model))]
+        expected = 1.0 / (1.0 + np.exp(theta[votes.b] - theta[votes.a]))
+        direction = np.where(votes.a == sign.model, 1.0, -1.0) * math.copysign(1.0, sign.shift)
+        sessions, places = np.unique(votes.session, return_inverse=True)
+        moved = np.bincount(places, direction * (votes.score - expected))
+        shift = abs(sign.shift) * float(expected @ (1.0 - expected)) * self._decisive
+        order = np.argsort(-moved, kind="stable")[: int((moved > 0.0).sum())]
+        enough = np.searchsorted(moved[order].cumsum(), min(shift, float(moved.sum())))
+        return sessions[order[: enough + 1]]
+
     def _evidence(self, s: Floats, a: Floats, v: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """The log of the evidence, and the shift; ``variance`` of what ratings may be wrong by."""
         information = a * a / v
@@ -233,13 +254,13 @@ class CrowdDrift:
         return newest - number < self.settings.starts and number % every == 0
 
     def _rate(self) -> None:
-        fit = fit_pairs(
-            pairs_from_points(self._points),
-            prior_precision=1.0 / self.settings.strength_sd**2,
-            start=self._theta,
-        )
+        fit = self._fit(self._points)
         assert fit.bread is not None
         self._theta, self._variance = fit.theta, np.diagonal(fit.bread).copy()
+
+    def _fit(self, points: Floats) -> NewtonFit:
+        precision = 1.0 / self.settings.strength_sd**2
+        return fit_pairs(pairs_from_points(points), prior_precision=precision, start=self._theta)
 
     def _set_offsets(self) -> Floats:
         """Learn how each group differs from all votes about each model; return the variance of that, in logits²."""

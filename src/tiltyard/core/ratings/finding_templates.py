@@ -281,8 +281,8 @@ _ARENA: Mapping[str, Template] = {
     "crowd-changed": Template(
         _("The crowd changed: results have shifted by more than chance explains for {changes}."),
         _(
-            "Stored answers cannot change, so the voters did; why is not known. Claim no place of these models until an "
-            "operator has looked at the votes."
+            "Stored answers cannot change, so the voters did. The votes of those who shifted them are held, and this board is "
+            "made without them, until an operator has looked at them."
         ),
         {
             "all": _("{model} (all votes)"),
@@ -372,12 +372,6 @@ _ARENA: Mapping[str, Template] = {
             "The publication rules hold, but “officially stable” is held back while the cross-check disagrees."
         ),
         _("Wait until the two orders agree again, or find out why they do not."),
-    ),
-    "official-held/crowd": Template(
-        _(
-            "The publication rules hold, but “officially stable” is held back until a change in the crowd is explained."
-        ),
-        _("Wait until an operator has looked at these votes."),
     ),
     "official-lost": Template(
         "The board stopped being official at {lost} votes.",

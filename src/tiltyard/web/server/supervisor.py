@@ -162,6 +162,7 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
 
 
 def _run_rater(config: ChildConfig, environment: Environment, beat: Callable[[], None]) -> None:
+    from tiltyard.arena.operators.crowd import hold_crowd_change
     from tiltyard.arena.operators.scheduled_jobs import run_scheduled_jobs
     from tiltyard.arena.rating.rater_process import RaterProcess
     from tiltyard.foundation.telemetry import recording
@@ -171,7 +172,7 @@ def _run_rater(config: ChildConfig, environment: Environment, beat: Callable[[],
     stop_by_signal(stop.set)
     with recording(ProcessMetrics()), run_scheduled_jobs(config.url, environment):
         log_event("rater ready")
-        RaterProcess(config.url, on_step=beat).run(stop)
+        RaterProcess(config.url, on_step=beat, hold_change=hold_crowd_change).run(stop)
 
 
 def stop_by_signal(stop: Callable[[], None]) -> None:

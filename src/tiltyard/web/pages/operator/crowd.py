@@ -28,10 +28,17 @@ async def crowd_page(visit: OnArena, *, without: bool = False) -> HTMLResponse:
 
 
 @router.post("/{change}/explain")
-async def explain_form(visit: OnArena, change: Change, reason: Annotated[str, Form()] = "") -> Response:
-    """Say why the crowd changed; the board is no longer held back by it."""
+async def explain_form(
+    visit: OnArena,
+    change: Change,
+    reason: Annotated[str, Form()] = "",
+    keep_out: Annotated[bool, Form()] = False,
+) -> Response:
+    """Say why the crowd changed; the votes that it held count again, or are kept out."""
     try:
-        await explain_crowd_change(visit.pool, visit.arena.name, change, reason, actor=visit.actor.name)
+        await explain_crowd_change(
+            visit.pool, visit.arena.name, change, reason, keep_out=keep_out, actor=visit.actor.name
+        )
     except InputError as error:
         return await _list(visit, trouble=str(error), status=422)
     return visit.done("explained", "crowd")

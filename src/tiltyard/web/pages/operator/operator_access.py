@@ -36,7 +36,7 @@ NOTICES: Mapping[str, str] = {
     "policy": "The policy is changed. Applies from the next vote.",
     "phase": "The phase is changed. Applies from the next vote.",
     "settings": "The settings are saved.",
-    "explained": "The change is explained. The next board is not held back by it.",
+    "explained": "The change is explained.",
     "excluded": "The votes are excluded. The next board will not count them.",
     "restored": "The votes are restored. The next board will count them.",
     "settled": "The complaint is settled.",

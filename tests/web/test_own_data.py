@@ -42,10 +42,10 @@ TEXTS = {
 }
 
 
-@pytest.fixture(scope="module", params=["anonymous", "removed"])
-def site(request, server, template):
+@pytest.fixture(scope="module")
+def site(server, template):
     with fresh_database(server, template) as database:
-        settings = ArenaSettings(reveal="vote", undo_seconds=0.0, erased_votes=request.param)
+        settings = ArenaSettings(reveal="vote", undo_seconds=0.0)
         made_arena(database, 4, 30, settings=settings)
         with served(database, settings=ServingSettings(port=0, trusted_proxies=("127.0.0.1",))) as running:
             yield running
@@ -214,16 +214,15 @@ def test_after_a_deletion_nothing_holds_the_voter(site, logged, tmp_path):
     assert held["live_prompts"][0]["prompt"] == TEXTS["prompt"]
     assert all(one["model_a"] for one in held["matchups"])
     question = ada.get(f"{MINE}/delete", headers={"accept": "text/html"}).text
-    removed = held["votes_after_deletion"] == "removed"
-    assert ("removed, and the" in question) is removed
+    assert "stay, without" in question
 
     answer = ada.post(f"{MINE}/delete")
     assert answer.status_code == 303
     assert VOTER_COOKIE not in ada.cookies
     assert ada.get(f"{MINE}/data.json").json()["voters"] == []
     after = board(site)
-    assert (after["rows"] == before["rows"]) is not removed
-    assert (before["votes"], after["votes"]) == (24, 15 if removed else 24)
+    assert after["rows"] == before["rows"]
+    assert (before["votes"], after["votes"]) == (24, 24)
     later = tmp_path / "later"
     later.mkdir()
     texts = {

@@ -118,7 +118,6 @@ def test_a_voter_is_deleted_from_the_list_on(running, client):
         "Remarks": "0",
         "Words of reports": "1",
         "Details of votes": facts(done.text)["Details of votes"],
-        "Votes removed": "0",
     }
     assert one(running, "SELECT note IS NULL FROM complaints")
     assert one(running, "SELECT count(*) FROM battles") == votes
@@ -132,14 +131,3 @@ def test_a_voter_is_deleted_from_the_list_on(running, client):
     again = client.post(ERASE, data={"session": str(session), "reason": "asked on 1 May"})
     assert (again.status_code, "erased before" in again.text) == (404, True)
     assert state(running) == after
-
-
-def test_votes_leave_if_the_arena_says_so(running, client):
-    with connect(running.database) as connection:
-        connection.execute("""UPDATE arenas SET settings = settings || '{"erased_votes": "removed"}'""")
-    session = one(running, "SELECT min(session) FROM battles WHERE source = 0")
-    own = one(running, f"SELECT count(*) FROM battles WHERE session = {session}")
-    assert "computed again without" in client.get(f"{ERASE}?session={session}").text
-    done = client.post(ERASE, data={"session": str(session), "reason": "asked"})
-    assert facts(done.text)["Votes removed"] == str(own)
-    assert "computed again" in done.text

@@ -417,7 +417,7 @@ def erase(
     """Erase a voter's data.
 
     Remarks, complaints, live prompts, the answers to them and the session's number are erased. The votes stay as
-    nobody's, or are removed, as the arena's setting erased_votes says. The audit log keeps the reason.
+    nobody's. The audit log keeps the reason.
     """
     from tiltyard.arena.content.arenas import find_arena
     from tiltyard.arena.operators.vote_import import imported_session
@@ -442,10 +442,7 @@ def erase(
         f"Erased {done.remarks} remarks, {done.complaints} notes of complaints, the details of"
         f" {done.details} matchups and the texts of {done.live_turns} live turns."
     )
-    if done.votes:
-        typer.echo(f"{done.votes} votes left the boards, which are computed again.")
-    else:
-        typer.echo("Votes, if there were any, stay as those of nobody.")
+    typer.echo("Votes, if there were any, stay as those of nobody.")
 
 
 @database_command(app, "archive")

@@ -16,7 +16,6 @@ Entry = Literal["open", "invitation", "passcode", "sign-in"]
 Reveal = Literal["session", "vote", "never"]
 Stage = Literal["draft", "open", "paused", "archived", "deleting", "deleted"]
 LiveIdentity = Literal["flag", "mask"]
-ErasedVotes = Literal["anonymous", "removed"]
 
 _MAX_GROUPS_CHARACTERS = 2_000
 #: How long votes of new voters wait where everybody on the internet can vote, unless the arena says otherwise.
@@ -191,13 +190,6 @@ class ArenaSettings:
         expected=f"at most {EMBED_SITE_LIMIT} addresses such as https://example.org",
         page="how-to/share-a-board.md",
         basic=True,
-    )
-    erased_votes: ErasedVotes = defined(
-        "anonymous",
-        "what becomes of the votes of a voter whose data are deleted. anonymous: they stay, as those of a number that "
-        "nobody has. removed: they leave, and the boards are computed again",
-        label="Votes of deleted voters",
-        page="explanation/personal-data.md",
     )
     remark_retention_days: int | None = _retention(
         "after how many days remarks and the words of reports are deleted. Unset: never",

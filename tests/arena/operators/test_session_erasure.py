@@ -11,16 +11,7 @@ from support.pool_work import asked
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import cast, close_window, rate
 from tiltyard.arena.boards.snapshots import (
-    find_snapshot,
     latest_snapshot,
-    list_snapshots,
-    read_vote_amendments,
-)
-from tiltyard.arena.operators.exclusions import (
-    VoteSelection,
-    exclude,
-    read_exclusion_details,
-    restore,
 )
 from tiltyard.arena.operators.voter_data import (
     ErasedTexts,
@@ -163,11 +154,6 @@ def is_replayed(database, arena):
         return ArenaFold.digest_all(saved) == bytes(digest)
 
 
-def set_removed(database):
-    with connect(database) as connection:
-        connection.execute("""UPDATE arenas SET settings = settings || '{"erased_votes": "removed"}'""")
-
-
 @pytest.fixture
 def busy(database):
     made = asyncio.run(make_arena(database, 4, 6))
@@ -188,50 +174,6 @@ def test_votes_that_stay_are_nobodys_and_the_board_is_the_same(database, busy):
     assert read(database, "SELECT count(DISTINCT session) FROM battles") == [(4,)]
     assert read(database, "SELECT count(*) FROM exclusions WHERE final AND erased_from > 0") == [(1,)]
     assert read(database, "SELECT count(*) FROM excluded_votes") == [(0,)]
-
-
-def test_a_board_without_removed_votes_is_that_of_a_replay_without_them(database, busy):
-    async def without(pool):
-        async with voting_queue_of(database, busy) as queue:
-            (opened,) = read(database, "SELECT matchup FROM matchups ORDER BY serial DESC LIMIT 1")[0]
-            await queue.skip(Voter(1, 0), opened)
-        return await exclude(pool, "arena", VoteSelection(sessions=[1]), "a test", actor="cli")
-
-    excluded = asked(database, without)
-    expected, _ = rated_rows(database, busy)
-    published = read(database, "SELECT generation, position, sha256 FROM snapshots")
-    set_removed(database)
-    assert erase(database).votes == excluded.votes == 7
-    rows, _ = rated_rows(database, busy)
-    assert rows == expected
-    assert is_replayed(database, busy)
-    assert set(published) <= set(read(database, "SELECT generation, position, sha256 FROM snapshots"))
-    gone = "SELECT count(*) FROM events WHERE session NOT IN (2, 3, 4) AND outcome IS NOT NULL AND source = 0"
-    assert read(database, gone) == [(0,)]
-    kinds = "SELECT kind, count(*) FROM events WHERE session NOT IN (2, 3, 4) AND source = 0 GROUP BY kind ORDER BY kind"
-    assert dict(read(database, kinds)) == {0: 9, 2: 9, 9: 6, 24: 2}
-    serials = read(
-        database, "SELECT serial FROM excluded_votes JOIN exclusions USING (exclusion) WHERE final"
-    )
-    assert len(serials) == 7
-
-
-def test_removed_votes_mark_the_boards_that_counted_them(database, busy):
-    rated_rows(database, busy)
-    set_removed(database)
-    erase(database)
-    _, generation = rated_rows(database, busy)
-
-    async def amended(pool):
-        async with pool.connection() as connection:
-            newest = await latest_snapshot(connection, busy.arena, 0)
-            boards = await list_snapshots(connection, busy.arena, 0, limit=10)
-            first = next(one for one in boards if one.generation == 0)
-            old = await find_snapshot(connection, busy.arena, first.snapshot)
-            return await read_vote_amendments(connection, old, newest)
-
-    assert generation == 1
-    assert asked(database, amended).excluded == 7
 
 
 def test_a_queue_that_runs_meanwhile_knows_the_voter_no_more(database, busy):
@@ -260,19 +202,6 @@ def test_a_queue_that_runs_meanwhile_knows_the_voter_no_more(database, busy):
     assert found == [(1, 0, 0)]
     rows, _ = rated_rows(database, busy)
     assert rows
-
-
-def test_a_vote_that_waited_leaves_with_its_admission(database, busy):
-    with connect(database) as connection:
-        allow_rewriting(connection)
-        connection.execute(
-            "UPDATE events SET kind = 17 WHERE kind = 9 AND session = 1 AND position ="
-            " (SELECT max(position) FROM events WHERE kind = 9 AND session = 1)"
-        )
-    set_removed(database)
-    erase(database)
-    assert read(database, "SELECT count(*) FROM events WHERE kind = 17") == [(0,)]
-    assert read(database, "SELECT count(*) FROM events WHERE kind = 24") == [(3,)]
 
 
 def test_lists_of_sessions_name_the_new_number(database, busy):
@@ -331,20 +260,6 @@ def test_a_person_who_signed_in_is_unknown_afterwards(database, busy):
     ]
 
 
-def test_removed_votes_are_never_restored(database, busy):
-    set_removed(database)
-    erase(database)
-    ((exclusion,),) = read(database, "SELECT exclusion FROM exclusions")
-
-    async def put_back(pool):
-        async with pool.connection() as connection:
-            assert (await read_exclusion_details(connection, busy.arena))[exclusion].erased
-        await restore(pool, "arena", exclusion, actor="cli")
-
-    with pytest.raises(Conflict, match="their voter deleted"):
-        asked(database, put_back)
-
-
 async def test_a_number_that_is_not_there_is_refused_and_nothing_is_written(database, arena):
     counts = "SELECT (SELECT count(*) FROM audit), (SELECT count(*) FROM events), (SELECT count(*) FROM exclusions)"
     before = read(database, counts)
@@ -385,8 +300,7 @@ def test_absent_voters_are_erased_together_and_their_votes_stay(database, busy):
             "INSERT INTO sessions (session, source, gate) OVERRIDING SYSTEM VALUE VALUES (1, 0, 1), (3, 0, 1)"
         )
     assert forget(database, 40) == 0, "no arena has asked for it"
-    # They leave even where the votes of those who ask for it do.
-    assert forget(database, 20, session_retention_days=30, erased_votes="removed") == 0
+    assert forget(database, 20, session_retention_days=30) == 0
     assert forget(database, 40) == 4
     after, later = rated_rows(database, busy)
     assert after == before

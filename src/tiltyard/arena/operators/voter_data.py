@@ -31,7 +31,6 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import Conflict, NotFound, TiltyardError
 from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import bucket_statement, statement
-from tiltyard.settings.arena_settings import ErasedVotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,6 @@ async def _arena_data(connection: Connection, arena: Arena, session: int) -> dic
     return {
         "arena": arena.name,
         "title": arena.title,
-        "votes_after_deletion": arena.settings.erased_votes,
         "matchups": [_matchup(*row) for row in await rows("matchups")],
         "remarks": [
             {"matchup": str(matchup), "at": _text(at), "tags": tags, "comment": comment}
@@ -218,32 +216,27 @@ _RENAMES = (
 
 @dataclass(frozen=True, slots=True)
 class ErasedTexts:
-    """How many remarks, notes of complaints, turns of live battles, details of votes and votes were erased."""
+    """How many remarks, notes of complaints, turns of live battles and details of votes were erased."""
 
     remarks: int
     complaints: int
     live_turns: int = 0
     details: int = 0
-    #: Votes that were removed; 0 if they stay.
-    votes: int = 0
 
 
 @dataclass(slots=True)
 class _Erasure:
-    """Whom to erase, why and for whom, what becomes of their votes, and their events in the log up to a position."""
+    """Whom to erase, why and for whom, and their events in the log up to a position. The votes stay, as nobody's."""
 
     sessions: Sequence[int]
     reason: str
     actor: str
-    #: ``None``: as the arena's settings say.
-    votes: ErasedVotes | None = None
     #: For absent people: the end of the log when they were found to be, and up to where that was looked for.
     absent_at: int | None = None
     forgotten_upto: int = 0
     upto: int = 0
     positions: list[int] = field(default_factory=list)
-    #: Positions of votes that were undone, and of events that list sessions.
-    undone: list[int] = field(default_factory=list)
+    #: Positions of events that list sessions.
     named: list[int] = field(default_factory=list)
 
 
@@ -338,7 +331,7 @@ async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days
         if not taken:
             break
         sessions, after = [int(session) for session, _, _ in taken], taken[-1][1]
-        erasure = _Erasure(sessions, reason, "retention", "anonymous", absent_at=head, forgotten_upto=after)
+        erasure = _Erasure(sessions, reason, "retention", absent_at=head, forgotten_upto=after)
         await _erase_in_arena(pool, found, erasure)
         rows = await fetch_rows(pool, "erasure_revoked", {"sessions": sessions})
         # Whoever stays away long enough must not come back by it.
@@ -399,23 +392,18 @@ async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, a
 
 async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTexts:
     connection, sessions = batch.connection, list(erasure.sessions)
-    votes = erasure.votes or arena.settings.erased_votes
     whose = "a person's" if len(sessions) == 1 else f"those of {len(sessions):,} people"
-    about = {"reason": erasure.reason, "votes": [whose, votes]}
+    about = {"reason": erasure.reason, "votes": [whose, "anonymous"]}
     await permit_rewriting(connection, arena.arena, erasure.actor, "erase voter", about)
     numbers = [new_session_number() for _ in sessions]
     values: dict[str, object] = {"arena": arena.arena, "sessions": sessions, "numbers": numbers}
     texts = await _erase_texts(connection, values)
     await connection.execute(statement("erasure_told"), values)
     if erasure.positions:
-        values |= {"positions": erasure.positions, "undone": erasure.undone, "first": erasure.positions[0]}
-        values["exclusion"] = await _append(batch, values)
+        values |= {"positions": erasure.positions, "first": erasure.positions[0]}
+        await _append(batch, values)
         details = await _count(connection, "erasure_rename_events", values)
         texts = replace(texts, details=details)
-        if votes == "removed":
-            texts = replace(texts, votes=await _count(connection, "erasure_votes", values))
-            for name in ("erasure_remove_endings", "erasure_remove_events"):
-                await run_statement(connection, name, values)
         named = values | {"positions": erasure.named}
         await run_statement(connection, "erasure_rename_named", named)
         await connection.execute(statement("checkpoints_forget"), values | {"generation": _GENERATION_LIMIT})
@@ -425,8 +413,8 @@ async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTe
     return texts
 
 
-async def _append(batch: LogBatch, values: Mapping[str, object]) -> int:
-    """End people's open matchups, and begin a generation; return the number of the exclusion."""
+async def _append(batch: LogBatch, values: Mapping[str, object]) -> None:
+    """End people's open matchups, and begin a generation."""
     connection, about = batch.connection, {**values, "horizon": batch.horizon}
     fresh = [serial for (serial,) in await fetch_rows(connection, "erasure_fresh", about)]
     for serial, ballot, unseen, number in await fetch_rows(connection, "erasure_open", about):
@@ -435,7 +423,6 @@ async def _append(batch: LogBatch, values: Mapping[str, object]) -> int:
     about |= {"reason": _REASON, "position": batch.head + 1, "at": batch.now}
     exclusion = await _count(connection, "erasure_begin", about)
     batch.add(LogKind.EXCLUDE, detail={"exclusion": exclusion, "erased": fresh})
-    return exclusion
 
 
 async def _erase_texts(connection: Connection, values: Mapping[str, Any]) -> ErasedTexts:
@@ -449,10 +436,7 @@ async def _follow(connection: Connection, arena: int, erasure: _Erasure, upto: i
     """Find people's events up to a position, by default to the end: without the lock first, so that it is held shortly."""
     head = await read_log_head(connection, arena) if upto is None else upto
     values = {"arena": arena, "sessions": list(erasure.sessions), "after": erasure.upto, "upto": head}
-    for position, undone in await fetch_rows(connection, "erasure_events", values):
-        erasure.positions.append(position)
-        if undone is not None:
-            erasure.undone.append(undone)
+    erasure.positions += [position for (position,) in await fetch_rows(connection, "erasure_events", values)]
     erasure.named += [position for (position,) in await fetch_rows(connection, "erasure_named", values)]
     erasure.upto = head
 

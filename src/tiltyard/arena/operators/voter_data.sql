@@ -135,9 +135,8 @@ SELECT EXISTS (SELECT FROM matchups m WHERE m.arena = %(arena)s AND m.session = 
     );
 
 -- name: erasure_events
--- People's events in a range of the log, and the votes that were undone by them.
-SELECT position, CASE WHEN kind = 8 THEN (detail ->> 'vote')::bigint END
-FROM events
+-- People's events in a range of the log.
+SELECT position FROM events
 WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND session = ANY(%(sessions)s::bigint[])
     AND source = 0
 ORDER BY position;
@@ -169,31 +168,6 @@ ORDER BY m.serial;
 -- From this position on the log is folded again, because of the event at another one.
 INSERT INTO exclusions (arena, reason, excluded, made_at, final, erased_from)
 VALUES (%(arena)s, %(reason)s, %(position)s, %(at)s, true, %(first)s) RETURNING exclusion;
-
--- name: erasure_votes
--- Note which matchups people's votes are removed from.
-WITH hit AS (
-    INSERT INTO excluded_votes (exclusion, arena, source, serial)
-    SELECT %(exclusion)s, m.arena, m.source, m.serial FROM matchups m JOIN endings d USING (arena, source, serial)
-    WHERE m.arena = %(arena)s AND m.session = ANY(%(sessions)s::bigint[]) AND m.source = 0 AND d.kind = 1 AND d.undone IS NULL
-    RETURNING 1
-)
-SELECT count(*) FROM hit;
-
--- name: erasure_remove_endings
--- The matchups of these votes were skipped.
-UPDATE endings d SET kind = 2, outcome = NULL, both_bad = NULL, blind = NULL, mark = NULL, admitted = NULL,
-    revealed_at = NULL
-FROM excluded_votes v
-WHERE v.exclusion = %(exclusion)s AND d.arena = %(arena)s AND d.source = v.source AND d.serial = v.serial;
-
--- name: erasure_remove_events
--- In the log a vote becomes a skip; what was undone, undid or admitted a vote becomes an event that says nothing.
-UPDATE events SET
-    kind = CASE WHEN kind = 1 AND position <> ALL(%(undone)s::bigint[]) THEN 2 ELSE 24 END,
-    a = NULL, b = NULL, prompt = NULL, free_prompt = NULL, outcome = NULL, both_bad = NULL, blind = NULL, mark = NULL,
-    detail = NULL
-WHERE arena = %(arena)s AND position = ANY(%(positions)s::bigint[]) AND kind IN (1, 8, 17);
 
 -- name: erasure_rename_events
 -- Give people's events other numbers, and delete their details. No rating depends on these.

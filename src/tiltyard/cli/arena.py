@@ -88,7 +88,8 @@ def invite(
 
     environment = serving_environment()
     settings = read_serving(environment.variables, base_url=base_url)
-    terms = [InvitationTerms(batch, uses, parse_duration(expires), one) for one in person or [None]]
+    invited: list[str | None] = list(person) if person else [None]
+    terms = [InvitationTerms(batch, uses, parse_duration(expires), one) for one in invited]
 
     async def making(pool: ConnectionPool) -> tuple[list[tuple[str, Invitation]], ArenaSettings]:
         made = await invite_all(pool, name, terms, shard=settings.shard, actor="cli")

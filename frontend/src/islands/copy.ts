@@ -1,4 +1,4 @@
-/** A button that copies a text which an operator sends to somebody. */
+/** A button that copies a text which somebody sends to others. */
 
 import { addCopyButton } from "../live/copying";
 
@@ -6,6 +6,6 @@ const WORDS: Record<string, string> = { copy: "Copy", copied: "Copied" };
 
 export function mount(element: HTMLElement): void {
   if ("clipboard" in navigator) {
-    addCopyButton(element, "button", (name) => WORDS[name] ?? name);
+    addCopyButton(element, "button", (name) => element.dataset[name] ?? WORDS[name] ?? name);
   }
 }

@@ -124,6 +124,32 @@ class RecentVote:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionReveal:
+    """What votes say together whose names were revealed together."""
+
+    votes: tuple[RecentVote, ...]
+    #: Models that were preferred, with how often they were and could have been; the most preferred first.
+    preferred: tuple[tuple[str, int, int], ...]
+    #: Votes on pairs whose order is settled.
+    agreement: BoardAgreement
+    #: Votes against an order that is settled.
+    surprising: tuple[RecentVote, ...]
+
+    @classmethod
+    def of(cls, votes: tuple[RecentVote, ...]) -> SessionReveal:
+        won = Counter(name for vote in votes if (name := getattr(vote, vote.outcome, None)))
+        met = Counter(name for vote in votes for name in (vote.model_a, vote.model_b))
+        preferred = [(name, count, met[name]) for name, count in won.items()]
+        said = [vote.agrees for vote in votes if vote.agrees is not None]
+        return cls(
+            votes,
+            tuple(sorted(preferred, key=lambda one: (-one[1], one[2], one[0]))),
+            BoardAgreement(sum(said), len(said)),
+            tuple(vote for vote in votes if vote.agrees is False),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class PersonalBoard:
     """Totals, ratings and recent votes of one voter."""
 

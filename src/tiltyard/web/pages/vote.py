@@ -16,6 +16,7 @@ from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.panel_records import own_list, read_panel
 from tiltyard.arena.operators.panels import PanelRater, find_rater_by_session
+from tiltyard.arena.voting.personal_boards import SessionReveal
 from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Outcome
@@ -188,7 +189,16 @@ async def told_page(request: Request, arena: str) -> HTMLResponse:
     words = await read_prompt_words(
         registry_of(request).pool, values["arena"], [vote.prompt for vote in votes]
     )
-    return render_page(request, "vote/revealed.html", **values, votes=votes, texts=texts, prompt_words=words)
+    return render_page(
+        request,
+        "vote/revealed.html",
+        **values,
+        votes=votes,
+        told=SessionReveal.of(votes),
+        origin=registry_of(request).settings.address(),
+        texts=texts,
+        prompt_words=words,
+    )
 
 
 @router.post("/arenas/{arena}/vote/ahead", response_class=HTMLResponse)

@@ -95,7 +95,9 @@ def test_sorting_in_place_asks_the_server_nothing_and_files_keep_step(visit):
     ):
         address = opened.page.get_by_role("link", name=link).get_attribute("href")
         assert f"/arenas/arena{path}sort=coverage&q=r" in address
-    expect(opened.page.locator("form.theme [name=next]")).to_have_value("/arenas/arena?sort=coverage&q=r")
+    expect(opened.page.locator("form.theme [name=next]").first).to_have_value(
+        "/arenas/arena?sort=coverage&q=r"
+    )
     opened.check()
 
 

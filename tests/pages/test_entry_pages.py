@@ -88,6 +88,7 @@ def test_the_operator_makes_a_link_and_revokes_it(visit, site, size):
     opened = visit("/operator/sign-in", size=size, check=False, bypass_csp=True)
     page, path = opened.page, "/operator/arenas/arena/invitations"
     sign_in(opened, path)
+    page.get_by_text("One link for several").click()
     page.get_by_label("Batch").fill("pilot team")
     page.get_by_label("People").fill("20")
     follow(page.get_by_role("button", name="Make a link"))

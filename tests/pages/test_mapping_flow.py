@@ -60,7 +60,7 @@ def test_from_an_empty_home_to_the_verdict_page_in_fifteen_clicks(visit, site):
     link = page.locator("[data-invitation]").first.inner_text()
     press(page, "button", "Open the arena")
     colleague = visit("/join/" + link.rpartition("/")[2], js=False)
-    press(colleague.page, "button", "Come in")
+    press(colleague.page, "button", "Join")
     press(colleague.page, "button", "Start voting")
     press(colleague.page, "button", re.compile(r"A\s*is better"))
     press(page, "link", "Board")

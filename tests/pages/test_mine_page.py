@@ -59,7 +59,7 @@ def sides(site, matchup):
         a, b, prompt = connection.execute(
             "SELECT a, b, prompt FROM matchups WHERE matchup = %s", (one,)
         ).fetchone()
-    return {f"model-{a}", f"model-{b}"}, f"prompt-{prompt}"
+    return {f"model-{a}", f"model-{b}"}, f"What about {prompt}?"
 
 
 def browsed(visit, client, **options):

@@ -17,7 +17,7 @@ BOARD, MODEL = "/arenas/arena", f"/arenas/arena/models/{NAMES[0]}"
 READ = ("/", BOARD, MODEL, *(f"{BOARD}/{view}" for view in ("categories", "style", "mine", "mine/data")))
 #: What is the same in Arabic: names of methods, formats and places, and what this site's operator wrote.
 SAME = re.compile(
-    r"Tiltyard|Bradley|Terry|Glicko-2|Elo|RD|LLM|UTC|JSON|CSV|Parquet|SHA-256|English|français|arena|law|maths"
+    r"Tiltyard|Bradley|Terry|Glicko-2|Elo|RD|LLM|UTC|JSON|CSV|PNG|SVG|Parquet|SHA-256|English|français|arena|law|maths"
     r"|de|en|score|low|high|prompt-\d+|A|B"
 )
 #: Links and buttons that are smaller than a finger, apart from links within a text.

@@ -65,7 +65,7 @@ def test_the_board_states_both_effects(site, monkeypatch):
     assert "waiting time" in sentences[-1]
     page = client.get("/arenas/arena", headers=HTML).text
     assert all(sentence in page for sentence in sentences)
-    assert "ranges are 95" in page
+    assert "with 95" in page
     whole = client.get("/arenas/arena/board.json").json()
     assert (whole["effects"], whole["effect_findings"]) == (said["effects"], said["findings"])
 

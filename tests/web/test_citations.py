@@ -48,8 +48,8 @@ class Place:
 @pytest.fixture
 def place(server, template, tmp_path):
     with fresh_database(server, template) as database:
-        arena = asyncio.run(make_arena(database, 4, 6, policy=Policy(phase=4)))
-        lay_votes(database, arena.arena, 610, 4, 6, sessions=20)
+        arena = asyncio.run(make_arena(database, 4, 60, policy=Policy(phase=4)))
+        lay_votes(database, arena.arena, 610, 4, 60, sessions=20)
         rate(database)
         with served(database, folder=tmp_path) as running:
             made = Place(running)
@@ -69,7 +69,7 @@ def test_a_board_says_how_long_it_is_kept_and_leads_to_one_that_can_be_cited(pla
     evaluated = [one for one in older if one["evaluated"]]
     assert [one["citable"] for one in evaluated] == [True, True]
     html = board(place.reader).text
-    assert re.search(r"kept until [^<;)]* UTC", html)
+    assert re.search(r"kept at least until [^<;)]* UTC", html)
     ((cited, told),) = cited_of(html)
     assert (cited, "at 500 votes" in told) == (evaluated[0]["snapshot"], True)
     permanent = place.page(evaluated[0]["snapshot"])

@@ -27,7 +27,6 @@ from tiltyard.cli.options import (
     stated_prices,
 )
 from tiltyard.errors import BadOption
-from tiltyard.foundation.local_files import refuse_unwritable
 from tiltyard.report.escapes import escape_controls
 from tiltyard.report.plain_table import plain_table
 
@@ -153,6 +152,8 @@ def ab(
     for finding in report.findings:
         typer.echo(escape_controls(str(finding)), err=True)
     if comment is not None:
+        from tiltyard.foundation.local_files import refuse_unwritable
+
         with refuse_unwritable(comment):
             comment.write_text(report.to_markdown(), encoding="utf-8")
     if as_json:

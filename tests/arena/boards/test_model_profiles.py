@@ -142,7 +142,7 @@ async def test_neighbours_are_those_of_the_board(shown):
 
 async def test_the_history_is_that_of_the_boards_with_an_evaluation(shown):
     found = await profile(shown)
-    assert [moment.votes for moment in found.history] == [250, 500, 750]
+    assert [moment.votes for moment in found.history] == [144 * number for number in range(1, 7)]
     with connect(shown) as connection:
         documents = connection.execute(
             "SELECT document FROM snapshots WHERE source = 0 AND evaluated ORDER BY position"

@@ -159,7 +159,7 @@ async def test_an_archived_arena_takes_no_votes_and_no_changes(database, tmp_pat
 
 async def test_a_stage_is_no_setting_to_be_edited(database):
     async with arena_at(database, "draft") as (pool, _):
-        with pytest.raises(BadOption, match="operator's page Stage"):
+        with pytest.raises(BadOption, match="page Stage"):
             await change_settings(pool, "arena", {"stage": "open"}, **ADA)
         changed = await change_settings(pool, "arena", {"stage": "draft", "undo_seconds": 5.0}, **ADA)
         assert changed.settings == replace(changed.settings, stage="draft", undo_seconds=5.0)

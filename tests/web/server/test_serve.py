@@ -22,13 +22,13 @@ from support.certificates import make_certificate
 from support.live_arenas import answers_file, made_arena
 from support.served import make_token
 from support.serving_process import PATIENCE, commandline, environment, running
+from tiltyard.arena.maintenance import doctor
 from tiltyard.arena.rating.checkpoints import STATE_VERSION, list_checkpoints, read_checkpoint
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.cli import operator as token
 from tiltyard.cli.serve import _greet, serve
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, StoreFault
-from tiltyard.postgres import binaries
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import Environment, read_environment
@@ -189,7 +189,7 @@ def test_it_speaks_tls_itself(database, tmp_path):
 def test_strangers_on_the_embedded_server_are_warned_of(
     database, tmp_path, monkeypatch, capsys, base_url, external, warned
 ):
-    monkeypatch.setattr(binaries, "missing_releases", lambda _: ["a release"])
+    monkeypatch.setattr(doctor, "missing_releases", lambda _: ["a release"])
     settings = ServingSettings(base_url=base_url)
     own = Environment(home=tmp_path, database_url=database if external else None, variables={})
     prepared = asyncio.run(prepare_server(database, own, settings))

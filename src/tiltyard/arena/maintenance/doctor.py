@@ -24,6 +24,8 @@ from tiltyard.settings.environment import SESSION_URL_VARIABLE
 if TYPE_CHECKING:
     import psycopg
 
+    from tiltyard.postgres.connections import ConnectionPool
+
 
 HealthState = Literal["ok", "look", "bad"]
 
@@ -105,6 +107,12 @@ def _version(connection: psycopg.Connection) -> HealthCheck:
     elif major < oldest:
         state, advice = "bad", f"upgrade the server to {oldest} or later"
     return HealthCheck("version", state, f"PostgreSQL {text}", advice)
+
+
+async def lacks_releases(pool: ConnectionPool) -> bool:
+    """Whether the database server lacks security releases that are known here."""
+    async with pool.connection() as connection:
+        return bool(missing_releases(connection.info.server_version))
 
 
 def _security_releases(server_version: int, embedded: bool) -> HealthCheck:

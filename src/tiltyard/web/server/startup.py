@@ -145,10 +145,10 @@ async def prepare_server(
     from tiltyard.arena.content.answer_import import create_arena, import_answers
     from tiltyard.arena.content.answer_rows import PLAIN_READING
     from tiltyard.arena.content.arenas import find_arena, list_arenas
+    from tiltyard.arena.maintenance.doctor import lacks_releases
     from tiltyard.arena.operators.arena_changes import set_up_live_arena
     from tiltyard.arena.operators.installation import keep_defences
     from tiltyard.arena.registry import check_database, open_registry
-    from tiltyard.postgres.binaries import missing_releases
 
     read_sign_in(environment.variables)
     check_database(url, environment.pooler_url)
@@ -156,8 +156,7 @@ async def prepare_server(
     async with open_registry(url, environment, settings) as registry:
         if settings.role != "rater":
             await keep_defences(registry.pool, settings)
-        async with registry.pool.connection() as connection:
-            missing = environment.database_url is None and missing_releases(connection.info.server_version)
+        unpatched = environment.database_url is None and await lacks_releases(registry.pool)
         accounts = Accounts(registry.pool)
         link = None if await accounts.has_operator() else await accounts.make_operator_link()
         imported = None
@@ -173,7 +172,7 @@ async def prepare_server(
         if live is not None:
             done = await set_up_live_arena(registry.pool, registry.blobs, live, shard=settings.shard)
         names = tuple(one.name for one in await list_arenas(registry.pool))
-    return StartupResult(link, names, arena, imported, done, bool(missing) and settings.has_public_address)
+    return StartupResult(link, names, arena, imported, done, unpatched and settings.has_public_address)
 
 
 #: A file in the home folder. It is locked while the server runs: a server that was killed leaves no valid address.

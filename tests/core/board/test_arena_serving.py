@@ -53,7 +53,7 @@ def test_a_settled_window_outside_tolerance_asks_for_a_look():
     assert serving.settled
     (finding,) = serving_findings(serving, 3)
     assert finding.name == "outside-tolerance"
-    assert finding.text.startswith("m2 has 0 exposures")
+    assert finding.values["model"] == "m2"
 
 
 def test_lanes_drawn_and_lanes_that_chose_are_told_apart():

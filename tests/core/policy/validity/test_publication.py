@@ -327,7 +327,7 @@ def test_what_keeps_a_model_from_the_next_badge():
     assert card.badge is Badge.ESTABLISHED
     (waiting,) = card.waiting
     assert (waiting.name, waiting.value, waiting.bar, waiting.missing) == ("neighbour-floors", 1.0, 2.0, 12)
-    assert waiting.detail == "short: m2 0 votes"
+    assert waiting.detail == "too few votes: m2 (0)"
     card = badge_of(strengthen(arena(2, 2, [(0, 1, 0, A)] * 3), [1600, 1500], 300.0), 0)
     assert card.badge is Badge.PROVISIONAL
     assert [rule.name for rule in card.waiting] == [

@@ -38,11 +38,14 @@ class PathProxy:
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
+        # The loop is closed next: sockets that were closed must be gone.
+        await asyncio.sleep(0.05)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request for each connection, and its whole response."""
         self._tasks.add(asyncio.current_task())
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError), contextlib.closing(writer):
+        ends = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
+        with contextlib.suppress(*ends), contextlib.closing(writer):
             lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
             path = lines[0].split(b" ")[1].decode("ascii")
             kept = [line for line in lines[:-2] if not line.lower().startswith(b"connection:")]

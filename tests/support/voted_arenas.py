@@ -88,7 +88,7 @@ def close_window(url, arena=1):
 
 
 def lay_votes(url, arena, votes, models, prompts, *, seed=0, sessions=500, strengths=None):
-    """Many served and voted matchups, written straight into the tables; ``strengths`` in logits, by model."""
+    """Many served and voted matchups of shard 0, straight into the tables; ``strengths`` in logits, by model."""
     with connect(url) as connection, connection.transaction():
         connection.execute("SELECT setseed(%s)", ((seed % 100) / 100,))
         head = connection.execute(
@@ -103,7 +103,7 @@ def lay_votes(url, arena, votes, models, prompts, *, seed=0, sessions=500, stren
         connection.execute(
             f"""
             INSERT INTO matchups_b{bucket}
-            SELECT %(arena)s, 0, k, gen_random_uuid(), %(head)s + 2 * k + 1, 1 + (random() * %(sessions)s)::int,
+            SELECT %(arena)s, 0, k, ('0000' || substr(gen_random_uuid()::text, 5))::uuid, %(head)s + 2 * k + 1, 1 + (random() * %(sessions)s)::int,
                    a, (a + 1 + floor(random() * (%(models)s - 1))::int) %% %(models)s,
                    floor(random() * %(prompts)s)::int, 1, 1, 0, 3, 'laid', 0.25, 0,
                    %(at)s + k * interval '1 ms', %(at)s + interval '1 hour'

@@ -1,6 +1,6 @@
 """The reader's test: ten boards, and the sentence that the product prints about each. None claims more than *settled*.
 
-``pytest -m slow -n 0 -s tests/web/test_ten_boards.py`` prints the table of docs/evidence/ratings.md.
+``pytest -m slow -n 0 -s tests/web/test_ten_boards.py`` prints the table of docs/evidence/data/ten-boards.md.
 """
 
 import json

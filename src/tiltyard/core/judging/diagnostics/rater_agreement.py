@@ -319,7 +319,7 @@ def _alpha_figure(by_prompt: Floats, sizes: Floats, scale: AgreementScale, level
     observed, expected = _disagreements(total[None], scale)
     without = _disagreements(total[None] - by_prompt, scale)
     left = 1.0 - without[0] / np.where(without[1] > 0.0, without[1], expected)
-    variance = _jackknife(left, alpha) * float(expected[0]) ** 2
+    variance = jackknife_variance(left, alpha) * float(expected[0]) ** 2
     low, high = _interval(1.0 - float(observed[0]), variance, sizes, level)
     scaled = [1.0 - (1.0 - bound) / float(expected[0]) for bound in (low, high)]
     return AgreementFigure(alpha, scaled[0], scaled[1])
@@ -330,11 +330,11 @@ def _share_figure(same: Floats, sizes: Floats, level: float) -> AgreementFigure:
     if _dof(sizes) < MIN_AGREEMENT_DOF:
         return AgreementFigure(share, gap=AgreementGap.FEW_PROMPTS)
     left = (same.sum() - same) / (sizes.sum() - sizes)
-    low, high = _interval(share, _jackknife(left, share), sizes, level)
+    low, high = _interval(share, jackknife_variance(left, share), sizes, level)
     return AgreementFigure(share, low, high)
 
 
-def _jackknife(without: Floats, value: float) -> float:
+def jackknife_variance(without: Floats, value: float) -> float:
     """The variance of a figure, given its values without each prompt (Efron and Stein, Annals of Statistics 9, 1981)."""
     k = len(without)
     return (k - 1) / k * float(np.sum((without - value) ** 2))

@@ -28,7 +28,8 @@ Ints = npt.NDArray[np.int64]
 
 _FIGURES = ("agreement", "κ", "α", "worth")
 _LABEL_NUMBERS = {label: number for number, label in enumerate(JUDGE_LABELS)}
-_VOTES_FOR_TRUTH = 100
+#: Votes of each rater on each match, whose shares are the truth.
+_TRUTH_VOTES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def judge_world(world: LabelWorld, rng: np.random.Generator) -> JudgedWorld:
     tastes = rng.normal(0.0, 1.0, (world.prompts, world.models, world.raters)) * world.taste
     own = (tastes[:, pairs[:, 0]] - tastes[:, pairs[:, 1]]).reshape(len(lead), world.raters)
     looks = lead[:, None, None] + own[:, :, None]
-    looks = looks + rng.normal(0.0, world.people_noise, (*own.shape, _VOTES_FOR_TRUTH))
+    looks = looks + rng.normal(0.0, world.people_noise, (*own.shape, _TRUTH_VOTES))
     votes = _choice(looks)
     chances = np.stack([(votes == kind).mean(axis=2) for kind in range(3)], axis=2)
     return JudgedWorld(prompt, judged, label, rare, chances)

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from tiltyard._version import __version__
 from tiltyard.cli import (
     ab,
+    agree,
     arena,
     check,
     demo,
@@ -43,7 +44,7 @@ _BUG_EXIT_CODE = 70
 #: The commands of each way in, as `--help` shows them.
 _WAYS_IN = {
     "Ratings": ("ab", "check", "rate", "compare", "verify", "publish"),
-    "Tournaments": ("init", "plan", "run", "read", "generate", "place"),
+    "Tournaments": ("init", "plan", "run", "read", "agree", "generate", "place"),
     "Arenas": ("simulate", "serve", "demo", "arena"),
 }
 
@@ -87,6 +88,7 @@ app.command("init")(plan.init)
 app.command("plan", cls=plan.PlanCommand)(plan.plan)
 app.command("run")(run.run)
 app.command("read")(run_folders.read)
+database_command(app, "agree")(agree.agree)
 app.command("generate")(place.generate)
 app.command("place")(place.place)
 app.command("simulate")(simulate.simulate)

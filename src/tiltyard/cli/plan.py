@@ -25,13 +25,16 @@ from tiltyard.cli.options import (
 )
 from tiltyard.cli.progress import count_progress
 from tiltyard.cli.run import (
+    Agreement,
     Budget,
     Config,
     ConfigOption,
     JudgeModel,
     LimitPairs,
     Mode,
+    NeedsAgreement,
     SamplePairs,
+    agreement_problem,
     config_path,
     tell_ignored,
     tell_missing,
@@ -70,6 +73,8 @@ def plan(
     sample_pairs: SamplePairs = None,
     budget_usd: Budget = None,
     price: PriceOption = None,
+    needs_agreement: NeedsAgreement = None,
+    agreement: Agreement = Path("agreement.json"),
     count_tokens: Annotated[
         bool,
         typer.Option("--count-tokens", help="Let the provider count the tokens of a sample of requests."),
@@ -151,6 +156,11 @@ def plan(
     carried = None if earlier is None else pilot_expectation(earlier, estimate.expectation)
     findings = tuple(plan_findings(prepared.plan, prepared.mode))
     Terminal().print(plan_tables(estimate.to_dict(), carried, prepared.cap, estimate.notes, findings))
+    problem = agreement_problem(prepared, needs_agreement, agreement)
+    if problem is not None:
+        typer.echo(
+            escape_controls(f"`run --needs-agreement {needs_agreement}` would refuse: {problem}"), err=True
+        )
     if file is not None:
         typer.echo(f"All questions were written to {file}.", err=True)
     elif questions is not None:

@@ -55,6 +55,15 @@ SamplePairs = Annotated[
     int | None,
     typer.Option(min=1, help="Judge only N pairs of each dimension, spread over prompts and models."),
 ]
+NeedsAgreement = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE", help="Refuse judges that are not proved to agree with people so far: 0.6, say."
+    ),
+]
+Agreement = Annotated[
+    Path, typer.Option(metavar="FILE", help="With --needs-agreement: what `tiltyard agree --json` printed.")
+]
 Budget = Annotated[float | None, typer.Option(min=0, help="Spending limit of the run, in dollars.")]
 
 
@@ -84,6 +93,8 @@ def run(
     ] = False,
     budget_usd: Budget = None,
     price: PriceOption = None,
+    needs_agreement: NeedsAgreement = None,
+    agreement: Agreement = Path("agreement.json"),
     answers: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="Answers or logs, instead of a configuration; may be repeated."),
@@ -135,6 +146,9 @@ def run(
         prices=stated_prices(price),
     )
     prepared = prepare_run(request, asking=not skip_judging)
+    problem = agreement_problem(prepared, needs_agreement, agreement)
+    if problem is not None:
+        raise BadOption(problem)
     tell_ignored(prepared.config)
     tell_missing(prepared)
     if not skip_judging:
@@ -143,6 +157,13 @@ def run(
         finished = run_tournament(prepared, watcher, output_dir=output_dir, skip_judging=skip_judging)
     show_elo(finished)
     show_summary(finished)
+
+
+def agreement_problem(prepared: PreparedRun, least: float | None, proof: Path) -> str | None:
+    """Why the judges are not proved to agree with people, if that was asked for."""
+    from tiltyard.tournaments.needed_agreement import NeededAgreement
+
+    return None if least is None else NeededAgreement(least, proof).problem(prepared.plan)
 
 
 def _quick_folder(

@@ -53,16 +53,7 @@ class MatchFilter:
 
 def read_matches(folder: Path, wanted: MatchFilter) -> Iterator[ReadMatch]:
     """The matches and checks of a finished run that fit, in canonical order; streams."""
-    folder = locate_run(folder)
-    if (folder / MANIFEST).is_file() and manifest_kind(folder) != "tournament":
-        raise BadOption(f"{folder} is not the run of a tournament: it has no verdicts to read")
-    manifest = read_manifest_as(TournamentManifest, folder)
-    if manifest.finished_at is None:
-        raise BrokenArtifact(f"{folder}: the run did not finish; resume it")
-    try:
-        texts = ResponseTexts(folder / ANSWERS)
-    except OSError as error:
-        raise UnreadableFile(f"{folder / ANSWERS}: {error.strerror or error}") from None
+    folder, manifest, texts = open_tournament(folder)
     known: dict[str, tuple[str | None, Collection[str]]] = {
         "--dimension": (wanted.dimension, manifest.dimensions),
         "--judge": (wanted.judge, manifest.judges),
@@ -75,6 +66,20 @@ def read_matches(folder: Path, wanted: MatchFilter) -> Iterator[ReadMatch]:
     if wanted.prompt_id is not None and wanted.prompt_id not in {prompt_id for _, prompt_id in texts}:
         raise BadOption(f"--prompt: {wanted.prompt_id!r} is not a prompt of this run, or has no answer")
     return _read(folder, manifest, texts, wanted)
+
+
+def open_tournament(folder: Path) -> tuple[Path, TournamentManifest, ResponseTexts]:
+    """The folder of a finished tournament, its manifest and its responses."""
+    folder = locate_run(folder)
+    if (folder / MANIFEST).is_file() and manifest_kind(folder) != "tournament":
+        raise BadOption(f"{folder} is not the run of a tournament: it has no verdicts to read")
+    manifest = read_manifest_as(TournamentManifest, folder)
+    if manifest.finished_at is None:
+        raise BrokenArtifact(f"{folder}: the run did not finish; resume it")
+    try:
+        return folder, manifest, ResponseTexts(folder / ANSWERS)
+    except OSError as error:
+        raise UnreadableFile(f"{folder / ANSWERS}: {error.strerror or error}") from None
 
 
 def _read(

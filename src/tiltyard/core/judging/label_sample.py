@@ -16,12 +16,12 @@ from tiltyard.core.judging.matches import stable_id
 from tiltyard.errors import BadOption
 
 #: A stratum with fewer labels would say nothing of its own; it joins its neighbour.
-MIN_STRATUM_LABELS = 10
-LABEL_COUNT_BOUNDS = (20, 2_000)
+MIN_STRATUM_LABEL_COUNT = 10
+_FEWEST_LABEL_COUNT, _MOST_LABEL_COUNT = 20, 2_000
 #: The disagreement expected where the judge saw a clear winner in both orders, and elsewhere. A guess for dividing
 #: labels only: if it is wrong, a few more labels are needed, and no figure changes.
-_GUESSED = {Label.WIN: 0.1}
-_GUESSED_ELSEWHERE = 0.25
+_GUESSED_SHARES = {Label.WIN: 0.1}
+_ELSEWHERE_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LabelSample:
 
 def draw_labelled(ids: Sequence[str], labels: Sequence[Label], count: int, seed: int) -> LabelSample:
     """Draw ``count`` of the matches with these ids and labels; all of them, if there are no more."""
-    low, high = LABEL_COUNT_BOUNDS
+    low, high = _FEWEST_LABEL_COUNT, _MOST_LABEL_COUNT
     if not low <= count <= high:
         raise BadOption(f"labels is {count}; expected {low} to {high:,}")
     if len(ids) < low:
@@ -73,7 +73,7 @@ def _cut(counts: Counter[Label], count: int) -> list[LabelStratum]:
     while True:
         chosen = _allocate([[(label, counts[label]) for label in group] for group in groups], count)
         least = min(range(len(groups)), key=chosen.__getitem__)
-        if len(groups) == 1 or chosen[least] >= MIN_STRATUM_LABELS:
+        if len(groups) == 1 or chosen[least] >= MIN_STRATUM_LABEL_COUNT:
             sizes = [sum(counts[label] for label in group) for group in groups]
             return [LabelStratum(*one) for one in zip(groups, sizes, chosen, strict=True)]
         # Towards doubt: where the judge was sure, a stratum stays pure as long as it can.
@@ -99,5 +99,5 @@ def _allocate(groups: Sequence[Sequence[tuple[Label, int]]], count: int) -> list
 
 def _spread(group: Sequence[tuple[Label, int]]) -> float:
     total = sum(size for _, size in group)
-    share = sum(_GUESSED.get(label, _GUESSED_ELSEWHERE) * size for label, size in group) / total
+    share = sum(_GUESSED_SHARES.get(label, _ELSEWHERE_SHARE) * size for label, size in group) / total
     return math.sqrt(share * (1.0 - share))

@@ -62,7 +62,14 @@ class Labelled:
     @cached_property
     def cells(self) -> Floats:
         """For each match, what the judge said (row) and what people said (column)."""
-        return np.eye(3)[self.judged][:, :, None] * self.shares[:, None, :]
+        return np.asarray(np.eye(3)[self.judged][:, :, None] * self.shares[:, None, :])
+
+    @cached_property
+    def pairs_of_people(self) -> Floats:
+        """For each match, what one person said (row) and another (column); nothing where one person voted."""
+        counts = self.votes.sum(axis=1)
+        pairs = self.votes[:, :, None] * self.votes[:, None, :] - self.votes[:, :, None] * np.eye(3)
+        return np.asarray(pairs / np.maximum(counts * (counts - 1.0), 1.0)[:, None, None])
 
     @cached_property
     def lead(self) -> Floats:
@@ -99,12 +106,21 @@ class LabelAgreement:
 
 
 def label_agreement(labelled: Labelled, chosen: Bools | None = None, level: float = 0.95) -> LabelAgreement:
-    """The agreement on all matches, or on those that are ``chosen``."""
+    """How far the judge agrees with people on all matches, or on those that are ``chosen``."""
     here = np.ones(len(labelled.prompt), dtype=bool) if chosen is None else chosen
+    return _agreement(labelled, labelled.cells, here, level)
+
+
+def people_agreement(labelled: Labelled, level: float = 0.95) -> LabelAgreement:
+    """How far people agree with each other, on the matches that several of them labelled."""
+    return _agreement(labelled, labelled.pairs_of_people, labelled.votes.sum(axis=1) > 1.0, level)
+
+
+def _agreement(labelled: Labelled, cells: Floats, here: Bools, level: float) -> LabelAgreement:
     if not here.any():
         nothing = AgreementFigure(None, gap=AgreementGap.NO_VOTES)
         return LabelAgreement(nothing, nothing, nothing, nothing, 0, 0, 0, ())
-    table = _Table(labelled, here, level)
+    table = _Table(labelled, cells, here, level)
     return LabelAgreement(
         table.beyond_chance(lambda totals: np.zeros(len(totals))),
         table.beyond_chance(_chance_of_kappa),
@@ -117,33 +133,51 @@ def label_agreement(labelled: Labelled, chosen: Bools | None = None, level: floa
     )
 
 
-def mean_lead(labelled: Labelled, side: Floats, level: float = 0.95) -> AgreementFigure:
-    """How much more often people favour a side than the judge does, over the matches that have such a side.
+def mean_lead(
+    labelled: Labelled, side: Floats, against: Floats | None = None, level: float = 0.95
+) -> AgreementFigure:
+    """How much more often people favour a side than the judge does, in matches that have it: a difference of shares.
 
-    ``side`` is 1 where it is the first model, -1 where it is the second, and 0 where neither or both are.
+    ``side`` is 1 where it is the first model, -1 where it is the second, and 0 where neither or both are. With
+    ``against``, the difference between two sides.
     """
-    here = side != 0.0
-    if not here.any():
+    sides = [side] if against is None else [side, against]
+    if not all(one.any() for one in sides):
         return AgreementFigure(None, gap=AgreementGap.NO_VOTES)
-    table = _Table(labelled, here, level)
-    pairs = np.stack([side * labelled.lead / 2.0, here.astype(np.float64)], axis=1)
-    total = labelled.weights @ pairs
-    value = float(total[0] / total[1])
-    if table.dof < MIN_AGREEMENT_DOF:
+    columns = np.stack([part for one in sides for part in (one * labelled.lead / 2.0, np.abs(one))], axis=1)
+    total = labelled.weights @ columns
+    value = float(_differences(total[None])[0])
+    by_prompt = np.bincount(labelled.prompt, labelled.weights * np.any(columns[:, 1::2] > 0.0, axis=1))
+    dof = float(by_prompt.sum() ** 2 / (by_prompt @ by_prompt)) - 1.0
+    if dof < MIN_AGREEMENT_DOF:
         return AgreementFigure(value, gap=AgreementGap.FEW_PROMPTS)
-    without = labelled.without_each_prompt(pairs)
-    without = without[without[:, 1] > 0.0]
-    spread = math.sqrt(max(jackknife_variance(without[:, 0] / without[:, 1], value), table.least_variance()))
-    t = float(stdtrit(table.dof, (1.0 + level) / 2.0))
-    return AgreementFigure(value, max(value - t * spread, -1.0), min(value + t * spread, 1.0))
+    without = labelled.without_each_prompt(columns)
+    without = without[(without[:, 1::2] > 0.0).all(axis=1)]
+    # Where judge and people always agreed, a little disagreement is still to be expected.
+    n_strata = len(labelled.sizes)
+    expected = (np.bincount(labelled.stratum, (labelled.lead / 2.0) ** 2, n_strata) + 0.5) / (
+        labelled.counts + 1.0
+    )
+    pulls = side / total[1] - (0.0 if against is None else against / total[3])
+    least = float(np.sum((labelled.weights * pulls) ** 2 * expected[labelled.stratum]))
+    spread = math.sqrt(max(jackknife_variance(_differences(without), value), least))
+    t = float(stdtrit(dof, (1.0 + level) / 2.0))
+    return AgreementFigure(value, max(value - t * spread, -2.0), min(value + t * spread, 2.0))
+
+
+def _differences(totals: Floats) -> Floats:
+    """The mean of one side, less that of the other if there is one."""
+    means = totals[:, 0::2] / totals[:, 1::2]
+    return np.asarray(means[:, 0] - means[:, 1:].sum(axis=1))
 
 
 class _Table:
-    """What judge and people said of some of the matches, and the same without each prompt."""
+    """What two sides said of some of the matches, and the same without each prompt."""
 
-    def __init__(self, labelled: Labelled, here: Bools, level: float) -> None:
+    def __init__(self, labelled: Labelled, cells: Floats, here: Bools, level: float) -> None:
         self._labelled, self._here, self._level = labelled, here, level
-        cells = labelled.cells * here[:, None, None]
+        cells = cells * here[:, None, None]
+        self._agreed = cells.trace(axis1=1, axis2=2)
         self.total: Floats = np.einsum("m,mij->ij", labelled.weights, cells)
         without = labelled.without_each_prompt(cells)
         self._without = without[without.sum(axis=(1, 2)) > 0.0]
@@ -187,7 +221,9 @@ class _Table:
             return AgreementFigure(value**2, gap=AgreementGap.FEW_PROMPTS)
         inside = min(max(value, -0.999), 0.999)
         least = (1.0 - inside**2) ** 2 / self._alike
-        spread = math.sqrt(max(jackknife_variance(_correlation(self._without), value), least)) / (1.0 - inside**2)
+        spread = math.sqrt(max(jackknife_variance(_correlation(self._without), value), least)) / (
+            1.0 - inside**2
+        )
         t = float(stdtrit(self.dof, (1.0 + self._level) / 2.0))
         low, high = (math.tanh(math.atanh(inside) + sign * t * spread) for sign in (-1, 1))
         return AgreementFigure(max(value, 0.0) ** 2, max(low, 0.0) ** 2, max(high, 0.0) ** 2)
@@ -196,9 +232,8 @@ class _Table:
         """The variance that agreement would have if labels were independent. A stratum where all agree has some too."""
         labelled, here = self._labelled, self._here
         stratum, n_strata = labelled.stratum[here], len(labelled.sizes)
-        agreed = labelled.cells[here].trace(axis1=1, axis2=2)
         counts = np.bincount(stratum, minlength=n_strata)
-        shares = (np.bincount(stratum, agreed, n_strata) + 0.5) / (counts + 1.0)
+        shares = (np.bincount(stratum, self._agreed[here], n_strata) + 0.5) / (counts + 1.0)
         weights = np.bincount(stratum, labelled.weights[here], n_strata)
         spread = shares * (1.0 - shares) * (weights / weights.sum()) ** 2
         return float(np.sum(spread[counts > 0] / counts[counts > 0]))
@@ -224,4 +259,3 @@ def _correlation(totals: Floats) -> Floats:
     judge, people = totals.sum(axis=2) @ _SCORES**2, totals.sum(axis=1) @ _SCORES**2
     spread = np.sqrt(judge * people)
     return np.divide(both, spread, out=np.zeros_like(both), where=spread > 0.0)
-

@@ -359,7 +359,7 @@ def test_the_program_alone_shows_its_commands_by_way_in():
     assert {way: [line.split()[0] for line in lines.splitlines()] for way, lines in listed} == {
         "Options": ["--version", "--help"],
         "Ratings": ["ab", "check", "rate", "compare", "verify", "publish"],
-        "Tournaments": ["init", "plan", "run", "read", "generate", "place"],
+        "Tournaments": ["init", "plan", "run", "read", "agree", "generate", "place"],
         "Arenas": ["simulate", "serve", "demo", "arena"],
     }
 

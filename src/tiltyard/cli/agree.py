@@ -41,7 +41,7 @@ def agree(
     page: Annotated[Path | None, typer.Option(help="Write the result as an HTML page, too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """How far can I trust my judge? Draw matches for people to label, and read what they say.
+    """Let people label matches, and learn how far to trust the judge.
 
     Without sheets, writes one: prompt and two responses without names, and a column `better` to fill in with 1, 2, tie
     or both bad. Give each person a copy. With sheets, prints how far the judge agrees with people. With --arena and a

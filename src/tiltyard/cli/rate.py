@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,20 +49,8 @@ if TYPE_CHECKING:
 #: The options that most files need.
 _FIRST_OPTIONS = frozenset(
     {
-        *(
-            "preset",
-            "by",
-            "style",
-            "where",
-            "ties",
-            "intervals",
-            "cluster",
-            "out",
-            "arena",
-            "columns",
-            "outcomes",
-        ),
-        *("skip_invalid", "csv", "json", "help"),
+        *("preset", "by", "style", "where", "ties", "intervals", "cluster", "out", "arena"),
+        *("columns", "outcomes", "skip_invalid", "csv", "json", "help"),
     }
 )
 
@@ -112,6 +102,7 @@ def rate(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the board in Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the board in LaTeX.")] = False,
     top: Annotated[int | None, typer.Option(min=1, help="Print only the first N models.")] = None,
+    every_eval_ever: Annotated[Path | None, typer.Option(help="Write files of Every Eval Ever here.")] = None,
     **options: Any,
 ) -> None:
     """Rate models from battles, with confidence intervals."""
@@ -145,6 +136,15 @@ def rate(
             groups, evaluated = run.groups, run.evaluated
     output.print_boards(groups, settings, evaluated)
     print_notes(sources)
+    if every_eval_ever is not None:
+        from tiltyard.foundation.local_files import refuse_unwritable
+        from tiltyard.report.every_eval_ever import evaluation_logs
+        from tiltyard.runs.manifest import json_bytes
+
+        with refuse_unwritable(every_eval_ever):
+            every_eval_ever.mkdir(parents=True, exist_ok=True)
+            for log in evaluation_logs(groups, arena, int(time.time())):
+                (every_eval_ever / f"{uuid.uuid4()}.json").write_bytes(json_bytes(log))
     if out is not None:
         if run.without_lines:
             typer.echo(escape_controls(f"\nbattles.jsonl was not written: {run.without_lines}"), err=True)
@@ -241,17 +241,9 @@ def compare(
     from tiltyard.runs.battle_rating import chosen_battles, count_named, open_all
     from tiltyard.runs.rate_options import rate_settings
 
-    settings = rate_settings(
-        {
-            "by": by,
-            "style": style,
-            "where": joined_conditions(where),
-            "level": level,
-            "prior_sd": prior_sd,
-            "max_share": max_share,
-            "cluster": cluster,
-        }
-    )
+    given = {"by": by, "style": style, "level": level, "prior_sd": prior_sd, "max_share": max_share}
+    given |= {"where": joined_conditions(where), "cluster": cluster}
+    settings = rate_settings(cast("RateOptions", given))
     model_a, model_b, files = _models_and_files([model_a, model_b, *files])
     opened = open_all(files, read_options(reading))
     sources = chosen_battles(opened, settings, drop_duplicates=drop_duplicates)

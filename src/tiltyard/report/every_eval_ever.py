@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tiltyard import __version__
+from tiltyard._version import __version__
 from tiltyard.core.board import RatedGroup, Row
 
 

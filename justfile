@@ -242,6 +242,14 @@ record:
     uv run --no-project bench/record_ab.py docs/images/ab.svg
     python bench/live_recording.py docs/images/live-battle.webp
 
+# The method note as PDF, on two pages.
+method-note file="method-note.pdf":
+    python tools/method_note.py "{{file}}"
+
+# Boards of the published data that FOLDER holds as clones: figures and pictures of docs/evidence/published-data.md.
+published-boards folder:
+    python bench/published_boards.py "{{folder}}" --pictures docs/images
+
 # Mutation testing of the core and of access checks, or of the paths given. An hour; it resumes.
 mutants *args:
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python tools/mutants {{args}}

@@ -23,6 +23,7 @@ from verdict_browser import CHROMIUM, FLAGS, Reader
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "published-data.md"
 JUDGED = "ko-arena-hard-auto"
 PEOPLE = "PandaLM"
+STORIES = "ReasoningNCP"
 
 
 def judged_board(clone: Path, run: Path) -> None:
@@ -54,18 +55,25 @@ def judged_board(clone: Path, run: Path) -> None:
     )
 
 
-def board_of_people(clone: Path, run: Path) -> None:
-    """The page's own lines of Python turn the file into battles."""
-    convert = re.search(
-        r"^```py\n(import json.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+def convert(imports: str) -> None:
+    """Run the page's own lines of Python that begin so: they turn a published file into battles."""
+    lines = re.search(
+        rf"^```py\n(import {imports}\n.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
-    assert convert is not None
-    with contextlib.chdir(clone / "data"):
-        exec(compile(convert[1], PAGE.name, "exec"))
-        for intervals in ("battles", "prompts"):
-            board = tiltyard.rate("people.jsonl", intervals=intervals)
-            print(board)
-        board.write(run, arena="PandaLM's people")
+    assert lines is not None
+    exec(compile(lines[1], PAGE.name, "exec"), {})
+
+
+def boards_of_people(folder: Path) -> None:
+    with contextlib.chdir(folder / PEOPLE / "data"):
+        convert("json")
+        print(tiltyard.rate("people.jsonl", intervals="battles"))
+        board = tiltyard.rate("people.jsonl")
+        print(board)
+        board.write(folder / "people", arena="PandaLM's people")
+    with contextlib.chdir(folder / STORIES / "evaluation"):
+        convert("csv")
+        print(tiltyard.rate("stories.csv", outcomes={"same": "tie"}))
 
 
 def main() -> None:
@@ -77,7 +85,7 @@ def main() -> None:
     given = parser.parse_args()
     folder = given.folder.resolve()
     judged_board(folder / JUDGED, folder / "judged")
-    board_of_people(folder / PEOPLE, folder / "people")
+    boards_of_people(folder)
     if given.pictures is None:
         return
     figure = (folder / "people" / "figures" / "intervals.svg").read_bytes()

@@ -20,6 +20,13 @@ def write_lines(path, rows):
     return path
 
 
+def run_lines_of_the_page(imports):
+    """Those that begin with this import, in the current folder."""
+    blocks = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    [lines] = [block for block in blocks if block.startswith(f"import {imports}\n")]
+    exec(compile(lines, PAGE.name, "exec"), {})
+
+
 def judgment(question, model, *scores):
     return {
         "question_id": f"{question:032x}",
@@ -65,11 +72,22 @@ def test_people_of_two_models_in_one_field(tmp_path, monkeypatch):
         for k in range(30)
     ]
     (tmp_path / "testset-v1.json").write_text(json.dumps(pairs))
-    [lines] = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    exec(compile(lines, PAGE.name, "exec"), {})
+    run_lines_of_the_page("json")
     board = tiltyard.rate("people.jsonl")
     assert (board.n_battles, board["oak-7b"].wins, board["oak-7b"].ties) == (90, 40, 10)
     assert "few-voters" in kinds(board)
+
+
+def test_winners_by_name_and_the_word_same(tmp_path, monkeypatch):
+    """The lines of Python on the page, over rows in the shape of the annotated stories."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f'x,"elm_7b,oak_7b","({k}, {k + 1})",{("oak_7b", "elm_7b", "same")[k % 3]}' for k in range(30)]
+    (tmp_path / "7b_pairwise_annotations.csv").write_text(
+        "\n".join(["plot,options,texts,overall_quality", *rows])
+    )
+    run_lines_of_the_page("csv")
+    board = tiltyard.rate("stories.csv", outcomes={"same": "tie"})
+    assert (board["oak_7b"].wins, board["oak_7b"].losses, board["oak_7b"].ties) == (10, 10, 10)
 
 
 def test_votes_whose_judge_is_a_person(tmp_path):

@@ -37,11 +37,10 @@ def _result(row: Row, rated: RatedGroup, name: str) -> dict[str, object]:
     interval = {"lower": row.low, "upper": row.high, "confidence_level": board.level, "method": board.scope}
     metric = {"metric_id": f"tiltyard.{board.method.name}", "metric_kind": "elo", "metric_unit": "points"}
     ranks = {} if row.rank_low is None else {"ranks": f"{row.rank_low}–{row.rank_high}"}
-    uncertainty = {} if row.low is None else {"uncertainty": {"confidence_interval": interval}}
-    details = {"battles": str(row.battles), **ranks}
+    limits = {} if row.low is None else {"uncertainty": {"confidence_interval": interval}}
     return {
         "evaluation_name": name if rated.name is None else f"{name}: {rated.name}",
         "source_data": {"dataset_name": name, "source_type": "other"},
         "metric_config": metric | {"lower_is_better": False},
-        "score_details": {"score": row.rating, "details": details, **uncertainty},
+        "score_details": {"score": row.rating, "details": {"battles": str(row.battles), **ranks}, **limits},
     }

@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTE = ROOT / "docs" / "explanation" / "method-note.md"
 SITE = "https://github.com/tiltyard/tiltyard/blob/main/docs/"
 STYLE = """
-body { font: 8.7pt/1.32 "Liberation Serif", Georgia, serif; color: #111; hyphens: auto }
+body { font: 10pt/1.35 "Liberation Serif", Georgia, serif; color: #111; hyphens: auto }
 h1 { font-size: 17pt; margin: 0 0 4pt } h2 { font-size: 11.5pt; margin: 9pt 0 3pt } p, ul { margin: 3pt 0 }
-a { color: inherit } code { font-size: 8pt } table { border-collapse: collapse; margin: 4pt 0 }
+a { color: inherit } code { font-size: 9pt } table { border-collapse: collapse; margin: 4pt 0 }
 td, th { border-bottom: .4pt solid #999; padding: 1.5pt 8pt 1.5pt 0; text-align: left; vertical-align: top }
 """
 

@@ -61,5 +61,6 @@ async def read_label_panel(pool: ConnectionPool, arena: str) -> list[NamedLabel]
     for vote in record.cast():
         item = items[vote.item]
         better = {RaterValue.FIRST: item.model_a, RaterValue.SECOND: item.model_b}
-        labels.append(NamedLabel(item.prompt, names[vote.rater], better.get(vote.value)))
+        chosen = None if vote.value is None else better.get(vote.value)
+        labels.append(NamedLabel(item.prompt, names[vote.rater], chosen))
     return labels

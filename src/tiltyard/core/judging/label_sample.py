@@ -69,7 +69,7 @@ def draw_labelled(ids: Sequence[str], labels: Sequence[Label], count: int, seed:
 
 def _cut(counts: Counter[Label], count: int) -> list[LabelStratum]:
     """One stratum for each label, but that small ones join their neighbours."""
-    groups = [(label,) for label in JUDGE_LABELS if counts[label]]
+    groups: list[tuple[Label, ...]] = [(label,) for label in JUDGE_LABELS if counts[label]]
     while True:
         chosen = _allocate([[(label, counts[label]) for label in group] for group in groups], count)
         least = min(range(len(groups)), key=chosen.__getitem__)

@@ -74,7 +74,7 @@ class Labelled:
     @cached_property
     def lead(self) -> Floats:
         """How far people favour the first model more than the judge does, from -2 to 2."""
-        return self.shares @ _SCORES - _SCORES[self.judged]
+        return np.asarray(self.shares @ _SCORES - _SCORES[self.judged])
 
     def without_each_prompt(self, values: Floats) -> Floats:
         """The weighted sum of values of the matches, without each prompt in turn."""
@@ -258,4 +258,4 @@ def _correlation(totals: Floats) -> Floats:
     both = np.einsum("nij,i,j->n", totals, _SCORES, _SCORES)
     judge, people = totals.sum(axis=2) @ _SCORES**2, totals.sum(axis=1) @ _SCORES**2
     spread = np.sqrt(judge * people)
-    return np.divide(both, spread, out=np.zeros_like(both), where=spread > 0.0)
+    return np.asarray(np.divide(both, spread, out=np.zeros_like(both), where=spread > 0.0))

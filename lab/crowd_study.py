@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from lab.study_pages import write_page
 from tiltyard._version import __version__
-from tiltyard.core.integrity.crowd_drift import CrowdDrift, WatchedVotes
+from tiltyard.core.integrity.crowd_drift import LIVE_DRIFT, CrowdDrift, WatchedVotes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.integrity.voter_tests import SessionVotes, find_unlike_voters
 
@@ -56,6 +56,12 @@ class HonestCrowd:
     prompt_effect: float = 0.5
     #: How far those who speak a language differ from the others, together.
     language_taste: float = 0.2
+    #: How far live answers become better or worse within a thousand votes; stored ones do not.
+    walk: float = 0.0
+
+    def drift(self, models: int) -> CrowdDrift:
+        """The test as an arena of such votes has it."""
+        return CrowdDrift(models, len(VOTE_GROUPS), LIVE_DRIFT if self.walk else None)
 
     def votes(self, random: np.random.Generator, models: int, n: int) -> tuple[Floats, WatchedVotes]:
         """Strengths, best first, and the votes of sessions that come and go."""
@@ -75,7 +81,12 @@ class HonestCrowd:
         effect = random.normal(0.0, self.prompt_effect, (models, _PROMPTS))
         a = random.integers(models, size=n)
         b = (a + random.integers(1, models, size=n)) % models
-        likes = _liking(strength, effect, prompt, taste[session])
+        liked = taste[session]
+        if self.walk:
+            step = self.walk * (_LOOK_VOTES / 1000) ** 0.5
+            steps = random.normal(0.0, step, (n // _LOOK_VOTES + 1, models))
+            liked = liked + steps.cumsum(axis=0)[np.arange(n) // _LOOK_VOTES]
+        likes = _liking(strength, effect, prompt, liked)
         gap = np.where(lazy[session], 0.0, likes(a) - likes(b) + 0.1)
         groups = _groups(session, quick)
         groups[np.arange(n), _LANGUAGE_GROUP + language[session]] = True
@@ -190,6 +201,12 @@ CROWDS = {
     "heavy voters with strong tastes": HonestCrowd(taste=0.5, activity=1.1),
     "fans of one model, 3 % of sessions": HonestCrowd(fans=0.03),
 }
+#: In live arenas. A model that is exchanged without a word is not among them: it is told as a change.
+LIVE_CROWDS = {
+    "live answers that hardly change": HonestCrowd(walk=0.01),
+    "live answers that change by 0.1 logit in 1,000 votes": HonestCrowd(walk=0.1),
+    "the same by 0.2": HonestCrowd(walk=0.2),
+}
 ATTACKS = tuple(
     Attack(*kind, share, one_network)
     for one_network, shares in ((False, (1.0, 0.5, 0.1, 0.03)), (True, (0.1, 0.03)))
@@ -201,7 +218,7 @@ ATTACKS = tuple(
 def false_holds(crowd: HonestCrowd, models: int, votes: int, seed: int) -> tuple[int, int]:
     """How many sessions of a stable crowd are held when it is first said to change, and how many there are."""
     _, cast = crowd.votes(np.random.default_rng(seed), models, votes)
-    drift = CrowdDrift(models, len(VOTE_GROUPS))
+    drift = crowd.drift(models)
     held: set[int] = set()
     for end in range(_LOOK_VOTES, votes + 1, _LOOK_VOTES):
         drift.watch(cast[end - _LOOK_VOTES : end])
@@ -221,13 +238,15 @@ class NoticedAttack(NamedTuple):
     among: int
 
 
-def attacked_arena(attack: Attack, models: int, seed: int, *, counted: bool) -> NoticedAttack | None:
+def attacked_arena(
+    attack: Attack, honest_crowd: HonestCrowd, models: int, seed: int, *, counted: bool
+) -> NoticedAttack | None:
     """What was known when the change was noticed, and its model named; ``None`` if it never was."""
     random = np.random.default_rng(seed)
     target_votes = attack.sessions * attack.target_votes
     honest = int(target_votes * (1 + attack.cover_votes) * (1.0 / attack.share - 1.0)) + 1000
-    strength, crowd = HonestCrowd().votes(random, models, _HISTORY_VOTES + honest)
-    drift = CrowdDrift(models, len(VOTE_GROUPS))
+    strength, crowd = honest_crowd.votes(random, models, _HISTORY_VOTES + honest)
+    drift = honest_crowd.drift(models)
     drift.watch(crowd[:_HISTORY_VOTES])
     past, sent, cast = _HISTORY_VOTES, 0, [crowd[:_HISTORY_VOTES]]
     for votes, among in _attack_pieces(attack, strength, random, counted=counted):
@@ -273,9 +292,15 @@ def _attack_pieces(
             yield WatchedVotes(a, b, score, number, groups, np.full(piece, counted)), int(among)
 
 
-def crowd_page(size: StudySize, command: str, run: Callable[..., Iterable[Any]] = map) -> str:
+def crowd_page(
+    size: StudySize, command: str, run: Callable[..., Iterable[Any]] = map, *, live: bool = False
+) -> str:
     """The tables of false alarms and of attacks, as Markdown; ``run`` maps a function over arenas."""
     arenas, attacked, votes, models = size
+    crowds = LIVE_CROWDS if live else CROWDS
+    attacked_crowd = (
+        LIVE_CROWDS["live answers that change by 0.1 logit in 1,000 votes"] if live else HonestCrowd()
+    )
     lines = [
         "# Changes of the crowd",
         "",
@@ -289,7 +314,7 @@ def crowd_page(size: StudySize, command: str, run: Callable[..., Iterable[Any]] 
         "| crowd | arenas | false alarms | held |",
         "|---|--:|--:|--:|",
     ]
-    for name, crowd in CROWDS.items():
+    for name, crowd in crowds.items():
         found = list(run(partial(false_holds, crowd, models, votes), range(arenas)))
         alarms, held = sum(one > 0 for one, _ in found), sum(one for one, _ in found)
         lines.append(
@@ -310,7 +335,9 @@ def crowd_page(size: StudySize, command: str, run: Callable[..., Iterable[Any]] 
     for attack in ATTACKS:
         cells = [str(attack), f"{attack.sessions * attack.target_votes}"]
         for counted in (True, False):
-            noticed = list(run(partial(attacked_arena, attack, models, counted=counted), range(attacked)))
+            noticed = list(
+                run(partial(attacked_arena, attack, attacked_crowd, models, counted=counted), range(attacked))
+            )
             seen = [one for one in noticed if one is not None]
             after = [one.votes for one in seen]
             cells += [f"{np.median(after):.0f} (≤ {max(after)})" if seen else "–", str(attacked - len(seen))]
@@ -340,17 +367,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--attacked", type=int, default=20)
     parser.add_argument("--votes", type=int, default=100_000)
     parser.add_argument("--models", type=int, default=10)
+    parser.add_argument("--live", action="store_true", help="Live arenas, whose answers change.")
     parser.add_argument("--workers", type=int, default=1, help="Processes that share the arenas.")
     parser.add_argument("--out", type=Path, help="Write the page here instead of printing it.")
     options = parser.parse_args(arguments)
     size = StudySize(options.arenas, options.attacked, options.votes, options.models)
     said = " ".join(f"--{name} {value}" for name, value in size._asdict().items())
-    command = f"python -m lab.crowd_study {said}"
+    command = f"python -m lab.crowd_study {said}{' --live' if options.live else ''}"
     if options.workers > 1:
         with ProcessPoolExecutor(options.workers) as pool:
-            text = crowd_page(size, command, pool.map)
+            text = crowd_page(size, command, pool.map, live=options.live)
     else:
-        text = crowd_page(size, command)
+        text = crowd_page(size, command, live=options.live)
     write_page(text, options.out)
     return 0
 

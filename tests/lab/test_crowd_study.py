@@ -3,7 +3,7 @@
 import pytest
 
 from lab import crowd_study
-from lab.crowd_study import CROWDS, Attack, attacked_arena, false_holds, flagged_voters, main
+from lab.crowd_study import CROWDS, Attack, HonestCrowd, attacked_arena, false_holds, flagged_voters, main
 
 
 @pytest.mark.slow(but_every=3)
@@ -16,7 +16,7 @@ def test_of_a_stable_crowd_nobody_is_held(name):
 @pytest.mark.parametrize("counted", [True, False])
 def test_an_attack_is_noticed_before_a_hundred_votes(counted):
     for attack in (Attack(10, 100, 0, 1.0), Attack(100, 3, 5, 1.0)):
-        noticed = attacked_arena(attack, 8, 2, counted=counted)
+        noticed = attacked_arena(attack, HonestCrowd(), 8, 2, counted=counted)
         assert noticed is not None
         assert noticed.votes < 100
         # Those who did it are held, and hardly anybody else.
@@ -24,7 +24,7 @@ def test_an_attack_is_noticed_before_a_hundred_votes(counted):
 
 
 def test_an_attack_that_is_too_small_is_not_noticed():
-    assert attacked_arena(Attack(2, 1, 0, 0.5), 8, 3, counted=True) is None
+    assert attacked_arena(Attack(2, 1, 0, 0.5), HonestCrowd(), 8, 3, counted=True) is None
 
 
 def test_honest_voters_are_not_flagged_and_lazy_ones_are():

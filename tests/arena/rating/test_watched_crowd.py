@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,14 +76,14 @@ def yard(server, template):
         made.close()
 
 
-def follow(yard, connection, random=None):
+def follow(yard, connection, random=None, *, live=False):
     """The signs that a watch finds; a random one is fed in pieces, stored at times, and killed at times."""
     told, upto = [], yard.head
 
     def tell(_arena, change):
         told.append((change.detail["until"], *change))
 
-    crowd, position = WatchedCrowd(connection, yard.arena, tell), 0
+    crowd, position = WatchedCrowd(connection, yard.arena, tell, live=live), 0
     (change,) = read_exclusion_changes(connection, yard.arena)
     while position < upto:
         # As a rater does, the watch reaches an exclusion before it regards it.
@@ -96,7 +97,7 @@ def follow(yard, connection, random=None):
         if random is not None and random.random() < 0.5:
             crowd.store()
         if random is not None and random.random() < 0.4:
-            crowd = WatchedCrowd(connection, yard.arena, tell)
+            crowd = WatchedCrowd(connection, yard.arena, tell, live=live)
     # What was found after the last store is found again.
     return sorted({str(one): one for one in told}.values(), key=lambda one: one[:3])
 
@@ -117,6 +118,26 @@ def test_a_watch_that_is_killed_anywhere_finds_the_same_at_the_same_positions(
 ):
     monkeypatch.setattr(watched_crowd, "_STORE_EVENTS", 100)
     assert follow(yard, connection, np.random.default_rng(seed)) == signs
+
+
+def test_a_live_arena_is_watched_by_model_and_category_and_goes_on_wherever_it_was_killed(
+    yard, connection, monkeypatch
+):
+    read = watched_crowd.read_columns
+
+    def in_one_category(*place):
+        columns = read(*place)
+        return replace(columns, prompt=np.full_like(columns.prompt, 7))
+
+    assert follow(yard, connection, live=True) == [], "too few votes in each of three categories"
+    monkeypatch.setattr(watched_crowd, "read_columns", in_one_category)
+    connection.execute("DELETE FROM crowd_watches")
+    found = follow(yard, connection, live=True)
+    assert found
+    assert {model for _, model, _, _ in found} == {TARGET}
+    monkeypatch.setattr(watched_crowd, "_STORE_EVENTS", 100)
+    connection.execute("DELETE FROM crowd_watches")
+    assert follow(yard, connection, np.random.default_rng(1), live=True) == found
 
 
 def test_a_stored_watch_of_other_votes_or_another_version_is_not_used(yard, connection, monkeypatch, caplog):

@@ -81,7 +81,11 @@ class ArenaRater:
     ) -> None:
         """Without ``tell_change``, which appends a change of the crowd to the log, the crowd is not watched."""
         self.arena = arena
-        self._crowd = None if tell_change is None else WatchedCrowd(connection, arena.arena, tell_change)
+        self._crowd = (
+            None
+            if tell_change is None
+            else WatchedCrowd(connection, arena.arena, tell_change, live=arena.settings.is_live)
+        )
         self.term = term
         self._connection = connection
         self._pace = RaterPace() if pace is None else pace
@@ -207,11 +211,8 @@ class ArenaRater:
         self._commit(boards)
 
     def _watch_crowd(self) -> bool:
-        """Look whether the crowd changes; return whether there are more events to look at.
-
-        Live answers change too, so that there is nothing to compare with.
-        """
-        if self._crowd is None or self.arena.settings.kind == "live" or self.position < self._target:
+        """Look whether the crowd changes; return whether there are more events to look at."""
+        if self._crowd is None or self.position < self._target:
             return False
         place = RatedPlace(self._generation, self.position, self._excluded[HUMAN], self._known)
         return self._crowd.catch_up(place, self._pace.step)

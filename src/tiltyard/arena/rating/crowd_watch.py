@@ -4,6 +4,8 @@ A vote that waits is compared with the ratings, and they learn from it only when
 blocks that the log alone determines, so that a watch finds the same changes at the same positions however it is fed,
 and if it is saved and restored in between.
 
+In live arenas a model is watched in each category by itself: which category is asked for is the voters' choice.
+
 Watched are blind votes of people that are rated or wait to be, and are not excluded.
 
 A watch is stored with a checkpoint, if it has seen enough events since it last was. A rater that starts continues from
@@ -35,7 +37,7 @@ from tiltyard.arena.rating.rater_progress import (
     read_exclusion_changes,
     read_undone_votes,
 )
-from tiltyard.core.integrity.crowd_drift import CrowdDrift, DriftSign, WatchedVotes
+from tiltyard.core.integrity.crowd_drift import LIVE_DRIFT, CrowdDrift, DriftSign, WatchedVotes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, VoterOrigin, group_flags
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
@@ -65,6 +67,7 @@ class WatchedEvent(NamedTuple):
     session: int
     a: int
     b: int
+    prompt: int
     outcome: int
     blind: int
     mark: int
@@ -201,9 +204,11 @@ class LatestVotes:
 class CrowdWatch:
     """The crowd of one arena up to ``position`` of its log."""
 
-    def __init__(self, models: int, position: int = 0) -> None:
+    def __init__(self, models: int, position: int = 0, *, live: bool = False) -> None:
         self.position = position
-        self._drift = CrowdDrift(models, len(VOTE_GROUPS))
+        #: In live arenas: models by category, in the order in which they were voted on. The test knows their numbers.
+        self._cells: dict[tuple[int, int], int] | None = {} if live else None
+        self._drift = CrowdDrift(0 if live else models, len(VOTE_GROUPS), LIVE_DRIFT if live else None)
         self._grouper = VoteGrouper()
         #: Votes of a block that is not complete.
         self._block: list[GroupedVote] = []
@@ -225,21 +230,39 @@ class CrowdWatch:
             event = WatchedEvent(*row)
             vote = self._grouper.read(event, excluded, origins)
             if vote is not None:
-                self._block.append(vote)
+                a, b = self._watched_numbers(event)
+                self._block.append(vote._replace(a=a, b=b))
                 found += self._test_block()
             elif event.kind == LogKind.ADMIT and event.serial not in excluded:
                 # It waited, and counts from now on.
                 if not np.isnan(SCORES[event.outcome]):
-                    self._drift.count(event.a, event.b, float(SCORES[event.outcome]))
+                    self._drift.count(*self._watched_numbers(event), float(SCORES[event.outcome]))
             elif event.kind in _OF_BOTH_SOURCES:
                 self._test()
-                if event.kind == LogKind.WIDEN:
+                if event.kind == LogKind.WIDEN and self._cells is None:
                     self._drift.widen(max(event.a, self._drift.models))
-                else:
+                elif event.kind == LogKind.CROWD_EXPLAINED:
                     self._drift.forget_evidence()
         if len(columns):
             self.position = int(columns.position[-1])
         return found
+
+    def _watched_numbers(self, event: WatchedEvent) -> tuple[int, int]:
+        """The numbers by which the test knows both models of an event."""
+        if self._cells is None:
+            return event.a, event.b
+        a, b = (
+            self._cells.setdefault((model, event.prompt), len(self._cells)) for model in (event.a, event.b)
+        )
+        if len(self._cells) > self._drift.models:
+            self._drift.widen(len(self._cells))
+        return a, b
+
+    def _models_of(self, numbers: Ints) -> Ints:
+        """The models that the test knows by these numbers."""
+        if self._cells is None:
+            return numbers
+        return np.array([model for model, _ in self._cells], np.int64)[numbers]
 
     def _test_block(self) -> list[HeldChange]:
         """Test the votes of a complete block, and look at the evidence if that is due."""
@@ -272,8 +295,9 @@ class CrowdWatch:
         found: dict[int, HeldChange] = {}
         signs = self._drift.signs()
         for sign in signs:
-            if sign.model not in found and sign.shift * signs[0].shift > 0.0:
-                found[sign.model] = HeldChange(sign.model, sign.group, self._detail(sign))
+            (model,) = self._models_of(np.array([sign.model])).tolist()
+            if model not in found and sign.shift * signs[0].shift > 0.0:
+                found[model] = HeldChange(model, sign.group, self._detail(sign))
         return list(found.values())
 
     def _detail(self, sign: DriftSign) -> CrowdChangedDetail:
@@ -292,9 +316,11 @@ class CrowdWatch:
     def latest_votes(self) -> LatestVotes:
         """The votes that a sign may be about, with their groups."""
         votes = np.concatenate([np.array(self._block, _VOTE), *self._latest])
-        return LatestVotes(
-            *(votes[name].astype(np.int64) for name in ("position", "session", "groups", "a", "b"))
+        position, session, groups, *pair = (
+            votes[name].astype(np.int64) for name in ("position", "session", "groups", "a", "b")
         )
+        a, b = map(self._models_of, pair)
+        return LatestVotes(position, session, groups, a, b)
 
     def save(self) -> bytes:
         """Everything, as few bytes."""
@@ -312,6 +338,7 @@ class CrowdWatch:
             "block": self._block,
             "pieces": [len(piece) for piece in self._latest],
             "unlooked_blocks": self._unlooked_blocks,
+            "cells": None if self._cells is None else list(self._cells),
         }
         return encode_state(arrays, values)
 
@@ -323,8 +350,11 @@ class CrowdWatch:
         for label, array in arrays.items():
             part, name = label.split(" ")
             parts.setdefault(part, {})[name] = array
-        watch = cls(0, values["position"])
-        watch._drift = CrowdDrift.restored(parts["drift"])
+        cells = values.get("cells")
+        watch = cls(0, values["position"], live=cells is not None)
+        if cells is not None:
+            watch._cells = {(model, category): number for number, (model, category) in enumerate(cells)}
+        watch._drift = CrowdDrift.restored(parts["drift"], watch._drift.settings)
         watch._grouper = VoteGrouper.restored(parts["grouper"])
         watch._block = [GroupedVote(*vote) for vote in values["block"]]
         watch._unlooked_blocks = values["unlooked_blocks"]
@@ -381,8 +411,11 @@ async def read_grouped_votes(connection: AsyncConnection, arena: int) -> tuple[i
 class WatchedCrowd:
     """The watch of one arena, during one term of its rater."""
 
-    def __init__(self, connection: Connection, arena: int, tell_change: TellChange) -> None:
+    def __init__(
+        self, connection: Connection, arena: int, tell_change: TellChange, *, live: bool = False
+    ) -> None:
         self._connection = connection
+        self._live = live
         self._arena = arena
         self._tell_change = tell_change
         self._watch: CrowdWatch | None = None
@@ -461,4 +494,4 @@ class WatchedCrowd:
         # In whole pieces, so that whoever begins again a little later begins at the same place.
         after = max(place.position // HISTORY_EVENTS - 1, 0) * HISTORY_EVENTS
         models = len(read_roster_sync(self._connection, self._arena).models) if after else 0
-        return CrowdWatch(models, after)
+        return CrowdWatch(models, after, live=self._live)

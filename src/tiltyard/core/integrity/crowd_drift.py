@@ -1,6 +1,7 @@
-"""Whether the votes on a model change over time, although its answers cannot.
+"""Whether the votes on a model change over time, more than its answers do.
 
-Stored answers do not change, so that a model's results change only if the voters do. For every vote the result of
+Stored answers do not change, so that a model's results change only if the voters do; live ones change slowly, and their
+ratings forget. For every vote the result of
 both models is compared with what the ratings before it say. From each of many starting points the sum of these
 residuals is tested against chance, in all votes and in groups of them. Letters: S is the sum of weighted residuals
 of a model in a group of votes, A how much S grows for each logit by which its results shift, V the variance of S.
@@ -63,11 +64,17 @@ class DriftSettings:
     group_sd: float = 0.3
     #: In logits: the prior of strengths.
     strength_sd: float = 2.0
+    #: How much of what ratings have learnt is kept from one starting point to the next.
+    kept_share: float = 1.0
 
     @property
     def starts(self) -> int:
         """How many starting points a span has."""
         return max(self.span_votes // self.start_votes, 1)
+
+
+#: Where answers are written for each vote: half of what ratings know is forgotten within 1,650 votes.
+LIVE_DRIFT = DriftSettings(tolerance_sd=0.3, kept_share=0.9)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,7 +216,8 @@ class CrowdDrift:
         points = self._points.copy()
         np.subtract.at(points, (rated.a, rated.b), rated.score)
         np.subtract.at(points, (rated.b, rated.a), 1.0 - rated.score)
-        theta = self._fit(points).theta
+        # What was forgotten meanwhile cannot be taken off.
+        theta = self._fit(np.maximum(points, 0.0)).theta
         votes = span[span.groups[:, sign.group] & ((span.a == sign.model) | (span.b == sign.model))]
         expected = 1.0 / (1.0 + np.exp(theta[votes.b] - theta[votes.a]))
         direction = np.where(votes.a == sign.model, 1.0, -1.0) * math.copysign(1.0, sign.shift)
@@ -231,6 +239,7 @@ class CrowdDrift:
 
     def _begin(self) -> None:
         """Make a starting point; what is expected of the votes after it is fixed by those before it."""
+        self._points *= self.settings.kept_share
         self._rate()
         variance = self._set_offsets()
         self._decisive = 1.0 - (self._ties + 1.0) / (self.votes + 10.0)

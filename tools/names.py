@@ -155,13 +155,11 @@ MAX_PARAMETERS = 7
 #: Functions with more parameters, each with the reason.
 LONG_SIGNATURES = {
     "src/tiltyard/client/operator_calls.py:exclude": "public API",
-    "src/tiltyard/client/reader_calls.py:board": "public API",
     "src/tiltyard/client/voter_calls.py:vote": "public API",
     "src/tiltyard/core/policy/validity/report/report_builder.py:validity_report": "public API",
     "src/tiltyard/errors.py:__init__": "ProviderFault, public API: each says something else of the fault",
     "src/tiltyard/web/pages/board_query.py:_read_query": "the parameters are the query string",
     "src/tiltyard/web/routes/boards.py:board": "the parameters are the query string",
-    "src/tiltyard/web/routes/boards.py:snapshot": "the parameters are the path and the query string",
     "src/tiltyard/web/pages/charts.py:chart": "the parameters are the path and the query string",
 }
 

@@ -272,6 +272,10 @@ class StreamBroken(ProviderFault):
     """A model's answer broke off after a part of it had arrived: lost, stalled, garbled, or without its end mark."""
 
 
+class EmptyAnswer(ProviderFault):
+    """A model ended its answer without a word, as after a content filter."""
+
+
 class IdentityFault(TiltyardError):
     """The identity provider failed, or what it said of a person cannot be trusted.
 

@@ -80,7 +80,6 @@ VALUES = {
     "unrated": False,
     "until": _MOMENT,
     "within": 10.0,
-    "without_identity": False,
 }
 #: Rows that are added, as arrays.
 ROWS = {

@@ -23,6 +23,7 @@ models:
     provider: openai
     base_url: http://127.0.0.1:8082/v1
     model: plover
+    price: {input: 1, output: 2}
 """
 
 
@@ -39,6 +40,7 @@ def models(database, monkeypatch, tmp_path):
 def test_an_arena_is_made_and_then_follows_its_file(database, models):
     made = run("arena", "live", "chat", "--models", str(models), "--category", "code", "--category", "poems")
     assert made.out.startswith("Live arena chat is made. Let people in: http://127.0.0.1:8420/join/0-")
+    assert "$1.00 for a" in made.out
     assert run("arena", "live", "chat", "--models", str(models)).out.startswith(
         "Live arena chat: no model has changed.\n"
     )
@@ -67,9 +69,10 @@ def test_a_missing_key_is_named_before_anything_is_made(database, models, monkey
 
 
 def test_a_budget_needs_prices(database, models):
-    refused = run("arena", "live", "chat", "--models", str(models), "--budget", "5")
-    assert "Plover is unknown" in refused.err
-    models.write_text(MODELS + "    price: {input: 1, output: 2}\n")
+    models.write_text(MODELS.replace("    price: {input: 1, output: 2}\n", ""))
+    refused = run("arena", "live", "chat", "--models", str(models))
+    assert "Plover is unknown" in refused.err, "a day has a budget by default"
+    models.write_text(MODELS)
     assert run("arena", "live", "chat", "--models", str(models), "--budget", "5").code == 0
     assert run("arena", "live", "chat", "--models", str(models), "--budget", "7.5").code == 0
     with connect(database) as connection:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -218,3 +219,46 @@ def test_sizes_of_frames_are_the_same_on_both_sides_though_one_model_is_slower(
         assert sum(a for a, _ in sizes) == len(text)
         assert all(a == b for a, b in sizes)
         assert len(sizes) > 20
+
+
+@pytest.mark.slow
+def test_the_first_text_tells_that_a_slow_model_plays_and_not_on_which_side(
+    database: str, upstream: FaultyUpstream, record_property: Any
+) -> None:
+    """What an equal pace cannot hide: neither side begins before both have, so a wait tells of the slower of the two."""
+    for model, delay in {"slow": 2.0, "one": 0.2, "two": 0.4, "three": 0.6}.items():
+        upstream.script(model, text="the same words for both " * 4, rate=60.0, delay=delay)
+    names = ["slow", "one", "two", "three"]
+    with live_site(database, upstream, names, live_pace="equal") as site:
+
+        async def one_battle() -> tuple[str, float, bool]:
+            async with httpx2.AsyncClient(base_url=site.url, timeout=60) as client:
+                began = time.monotonic()
+                battle = (await client.post(ASK, json={"prompt": "Say it."})).json()
+                async with client.stream("GET", battle["frames"]) as answer:
+                    body = b""
+                    async for piece in answer.aiter_raw():
+                        body += piece
+                        sizes = [one for one in _sizes(body[: body.rfind(b"\n\n") + 2]) if any(one)]
+                        if sizes:
+                            return battle["matchup"], time.monotonic() - began, sizes[0][0] == sizes[0][1]
+            raise AssertionError("nothing came")
+
+        async def many() -> list[tuple[str, float, bool]]:
+            found = []
+            for _ in range(6):
+                found += await asyncio.gather(*(one_battle() for _ in range(4)))
+            return found
+
+        seen = [(site.context.matchup_ids.parse(one), *rest) for one, *rest in asyncio.run(many())]
+    with connect(database) as connection:
+        pairs = {matchup: pair for matchup, *pair in connection.execute("SELECT matchup, a, b FROM matchups")}
+    waits: dict[bool, list[float]] = {True: [], False: []}
+    for matchup, seconds, is_level in seen:
+        assert is_level, "both sides begin with as many characters"
+        waits[0 in pairs[matchup]].append(round(seconds, 2))
+    for with_slow, found in waits.items():
+        record_property(f"first text, {'with' if with_slow else 'without'} the slow model", sorted(found))
+        print("with" if with_slow else "without", "the slow model:", sorted(found))
+    assert min(waits[True]) > 2.0
+    assert min(waits[False]) < 1.5

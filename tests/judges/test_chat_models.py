@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from support.faulty_upstream import faulty_upstream
-from tiltyard.errors import BadConfig, ProviderFault, StreamBroken
-from tiltyard.judges.chat_models import EntrantHealth, describe_problem, open_chat_model
+from tiltyard.errors import BadConfig, EmptyAnswer, ProviderFault, StreamBroken
+from tiltyard.judges.chat_models import EntrantHealth, describe_problem, is_of_prompt, open_chat_model
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamTimeouts
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveModels
@@ -104,10 +104,10 @@ def at(seconds):
     return START + timedelta(seconds=seconds)
 
 
-def failed(times, health=None, now=0, fault=DOWN):
+def failed(times, health=None, now=0, fault=DOWN, agreed=True):
     health = health or EntrantHealth()
     for _ in range(times):
-        health = health.started(at(now)).failed(fault, at(now))
+        health = health.started(at(now)).failed(fault, at(now), agreed=agreed)
     return health
 
 
@@ -145,12 +145,32 @@ def test_rests_grow_up_to_the_longest():
 def test_calls_that_were_under_way_do_not_prolong_the_rest():
     health = EntrantHealth()
     for second in range(10):
-        health = health.failed(DOWN, at(second))
+        health = health.failed(DOWN, at(second), agreed=False)
     assert (health.until, health.failures) == (at(2 + 30), 10)
 
 
 def test_a_failure_that_all_calls_share_rests_it_at_once():
     assert failed(1, fault=ProviderFault("no key", status=401, fatal=True)).state == "rested"
+
+
+def test_what_a_prompt_may_have_caused_is_believed_of_several_voters_only():
+    for fault in (
+        ProviderFault("", status=500, retryable=True),
+        ProviderFault("", status=429, throttled=True, retryable=True),
+        ProviderFault("", retryable=True, billed=True),
+        ProviderFault("", status=403, fatal=True),
+        StreamBroken(""),
+    ):
+        assert not is_of_prompt(fault)
+        alone = failed(9, fault=fault, agreed=False)
+        assert (alone.state, alone.rests) == ("well", 0)
+        rested = failed(1, alone, fault=fault)
+        assert rested.state == "rested"
+        again = failed(1, rested, now=40, fault=fault, agreed=False)
+        assert (again.rests, again.until, again.available(at(40))) == (1, rested.until, True)
+    assert is_of_prompt(EmptyAnswer(""))
+    assert is_of_prompt(ProviderFault("", status=400))
+    assert not is_of_prompt(ProviderFault("", status=400, fatal=True))
 
 
 def test_it_rests_as_long_as_its_provider_asks_within_the_longest():
@@ -225,12 +245,13 @@ class Health(RuleBasedStateMachine):
             self.calls -= 1
             self.health = EntrantHealth()
 
-    @rule(fatal=st.booleans(), wait=st.one_of(st.none(), st.floats(0, 1000)))
-    def fail(self, fatal, wait):
+    @rule(fatal=st.booleans(), agreed=st.booleans(), wait=st.one_of(st.none(), st.floats(0, 1000)))
+    def fail(self, fatal, agreed, wait):
         if self.calls:
             self.calls -= 1
             fault = ProviderFault("", fatal=fatal, retry_after=wait)
-            self.health = self.health.failed(fault, at(self.now))
+            before, self.health = self.health, self.health.failed(fault, at(self.now), agreed=agreed)
+            assert agreed or self.health.rests == before.rests, "nobody alone makes it rest"
 
     @rule()
     def stop(self):
@@ -245,8 +266,6 @@ class Health(RuleBasedStateMachine):
         assert (health.problem is None) == (health.failures == 0)
         longest = 3600 + 900
         assert health.available(at(self.now + longest)), "it is always tried again"
-        if health.state == "well":
-            assert health.failures < 3
 
 
 TestHealth = Health.TestCase

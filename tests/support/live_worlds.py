@@ -36,7 +36,7 @@ async def make_live_arena(
     """A live arena of so many entrants and one category. ``config`` gives the section of each."""
     from psycopg.types.json import Jsonb
 
-    values = {"kind": "live", "undo_seconds": 10.0, **settings}
+    values = {"kind": "live", "undo_seconds": 10.0, "live_identity": "flag", **settings}
     arena = await make_arena(url, models, 1, name=name, settings=ArenaSettings(**values))
     with connect(url) as connection:
         for model in range(models):

@@ -79,7 +79,7 @@ def test_retired_models_stand_last_and_can_be_left_out(database, tmp_path):
 
 def test_filters_say_that_they_are_filters(reader):
     board = reader.get(f"{ARENA}/board", params={"category": "maths"}).json()
-    assert board["filter"] == {"category": "maths", "language": None, "identity": "with", "lane": "all"}
+    assert board["filter"] == {"category": "maths", "language": None, "lane": "all"}
     assert board["prompts"] == 3
     assert board["order"] == "conservative"
     assert "status" not in board

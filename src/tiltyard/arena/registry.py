@@ -29,12 +29,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connections import (
-    ConnectionPool,
-    check_same_database,
-    connect,
-    open_pool,
-)
+from tiltyard.postgres.connections import ConnectionPool, check_same_database, connect, open_pool
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
 
 if TYPE_CHECKING:

@@ -304,20 +304,25 @@ def live(
 
 
 def print_live_setup(done: LiveSetup, address: str) -> None:
-    """Say what was done, and the link that lets people in."""
+    """Say what was done, the link that lets people in, and what a day may cost."""
     arena, changes = escape_controls(done.arena), done.changes
     if changes is None:
         typer.echo(f"Live arena {arena} is made. Let people in: {address}/join/{done.code}")
-        return
-    parts = {
-        "new": changes.added,
-        "new version": changes.changed,
-        "served again": changes.enabled,
-        "retired": changes.retired,
-    }
-    said = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
-    typer.echo(f"Live arena {arena}: {escape_controls(said) if said else 'no model has changed'}.")
-    typer.echo(f"Let people in: tiltyard arena invite {arena} --batch NAME --uses 10")
+    else:
+        parts = {
+            "new": changes.added,
+            "new version": changes.changed,
+            "served again": changes.enabled,
+            "retired": changes.retired,
+        }
+        said = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
+        typer.echo(f"Live arena {arena}: {escape_controls(said) if said else 'no model has changed'}.")
+        typer.echo(f"Let people in: tiltyard arena invite {arena} --batch NAME --uses 10")
+    budgets = done.settings.live_day_dollars, done.settings.live_voter_day_dollars
+    day, voter = ("no limit" if one is None else f"${one:,.2f}" for one in budgets)
+    typer.echo(
+        f"Calls to models may cost {day} a day, and {voter} for a voter; change it on the page Settings."
+    )
 
 
 @database_command(app, "import-votes")

@@ -72,13 +72,12 @@ class ReaderCalls:
         language: str | None = None,
         retired: bool = True,
         excluded: str = "left-out",
-        identity: str = "with",
         lane: str = "all",
     ) -> Call[JsonDocument]:
         """The newest board; with a category or a language, that of those prompts alone.
 
-        ``excluded="counted"`` counts excluded votes, too; ``identity="without"`` leaves out live battles that talk about
-        who answers; ``lane="exploration"`` counts only votes on pairs that were chosen at random.
+        ``excluded="counted"`` counts excluded votes, too; ``lane="exploration"`` counts only votes on pairs that were chosen
+        at random.
         """
         query = {
             "source": source,
@@ -86,7 +85,6 @@ class ReaderCalls:
             "language": language,
             "retired": retired,
             "excluded": excluded,
-            "identity": identity,
             "lane": lane,
         }
         return Call("GET", api_path("arenas", arena, "board"), _document(), query)
@@ -116,7 +114,6 @@ class ReaderCalls:
         category: str | None = None,
         language: str | None = None,
         excluded: str = "left-out",
-        identity: str = "with",
         lane: str = "all",
     ) -> Call[JsonDocument]:
         """A published board by its hash, which is checked; or that of some of its votes, as `board` filters them."""
@@ -124,10 +121,9 @@ class ReaderCalls:
             "category": category,
             "language": language,
             "excluded": excluded,
-            "identity": identity,
             "lane": lane,
         }
-        whole = (category, language, excluded, identity, lane) == (None, None, "left-out", "with", "all")
+        whole = (category, language, excluded, lane) == (None, None, "left-out", "all")
         # The hash is that of the whole board.
         read = _document(sha256) if whole else _document()
         return Call("GET", api_path("arenas", arena, "snapshots", sha256), read, query)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from tiltyard.errors import BadConfig, BadOption, ProviderFault, StreamBroken
+from tiltyard.errors import BadConfig, BadOption, EmptyAnswer, ProviderFault, StreamBroken
 from tiltyard.judges.providers.json_bodies import encode_body, token_limit, with_token_limit
 from tiltyard.judges.providers.provider import (
     Body,
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: The field of OpenAI's protocol that asks for the usage of a stream. Some servers refuse it.
 _USAGE_FIELD = "stream_options"
 _REFUSED_STATUSES = frozenset({400, 422})
+_PROMPT_STATUSES = frozenset({400, 413, 422})
+#: Some gateways answer 402 and 403 to a prompt that is too long or too bad.
+_SERVER_STATUSES = frozenset({401, 404, 410})
 #: A server that sends more than this for each token of the limit ignores the limit: its answer is cut.
 _TOKEN_CHARACTERS = 64
 _PROBLEMS = {
@@ -191,10 +194,15 @@ class EntrantHealth:
             return replace(self, state="trial", since=now)
         return self
 
-    def failed(self, fault: ProviderFault, now: datetime) -> EntrantHealth:
-        """A call has failed. A call that was already under way when the rest began does not prolong the rest."""
+    def failed(self, fault: ProviderFault, now: datetime, *, agreed: bool) -> EntrantHealth:
+        """A call has failed. A call that was already under way when the rest began does not prolong the rest.
+
+        ``agreed``: whether several voters saw it fail. Without them, only what no prompt can cause rests it.
+        """
         worse = replace(self, failures=self.failures + 1, problem=describe_problem(fault))
         due = self.state == "trial" or fault.fatal or worse.failures >= _FAILURE_LIMIT
+        if not (agreed or _is_of_server(fault)):
+            return worse.stopped(now)
         if self.state == "rested" or not due:
             return worse
         # A growing time, and as long as its provider asked for, within the longest.
@@ -206,6 +214,17 @@ class EntrantHealth:
     def stopped(self, now: datetime) -> EntrantHealth:
         """A call was stopped before it was known how it ends. If it was the trial, another one is allowed."""
         return replace(self, state="rested", since=now) if self.state == "trial" else self
+
+
+def is_of_prompt(fault: ProviderFault) -> bool:
+    """Whether another prompt may well be answered: this one was refused, or answered by nothing."""
+    return isinstance(fault, EmptyAnswer) or (fault.status in _PROMPT_STATUSES and not fault.fatal)
+
+
+def _is_of_server(fault: ProviderFault) -> bool:
+    """Whether no prompt can cause it: nobody listens, the key is wrong, or the model is not there."""
+    unreached = fault.status is None and fault.retryable and not fault.billed
+    return fault.status in _SERVER_STATUSES or unreached
 
 
 def describe_problem(fault: ProviderFault) -> str:

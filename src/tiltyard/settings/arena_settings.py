@@ -30,8 +30,8 @@ _HOST_CHARACTERS = 253
 _PORT_DIGITS = 5
 
 
-def _budget(meaning: str, label: str) -> Any:
-    return defined(None, meaning, label=label, unit=_BUDGET_UNIT, bounds=(0, 1_000_000))
+def _budget(meaning: str, label: str, default: float | None = None) -> Any:
+    return defined(default, meaning, label=label, unit=_BUDGET_UNIT, bounds=(0, 1_000_000))
 
 
 def _retention(meaning: str, label: str, *, page: str = "", basic: bool = False) -> Any:
@@ -229,11 +229,14 @@ class ArenaSettings:
     live_day_dollars: float | None = _budget(
         "the most that calls to models may cost on one day (UTC). Unset: no limit",
         "Budget of a day",
+        20.0,
     )
     live_voter_day_dollars: float | None = _budget(
         "the most that calls to models may cost for one voter on one day (UTC): a person who signed in, one use of an "
-        "invitation, else whoever has the same session or network address. Unset: no limit",
+        "invitation, else whoever has the same session or network (an IPv4 address or an IPv6 /64; twice as much from a /56, "
+        "four times from a /48). Unset: no limit",
         "Budget of a voter and day",
+        1.0,
     )
     live_prompt_characters: int = defined(
         8_000, "the longest prompt of a voter", label="Longest prompt", unit="characters", bounds=(1, 100_000)
@@ -263,9 +266,10 @@ class ArenaSettings:
         bounds=(1, 600),
     )
     live_identity: LiveIdentity = defined(
-        "flag",
-        "what happens to names of models, families and makers in answers. flag: the turn is flagged. mask: they are also "
-        "masked in what is shown and kept, by the same rule on both sides",
+        "mask",
+        "what happens to names of models, families and makers in answers. mask: they are masked in what is shown and kept, "
+        "by the same rule on both sides. flag: they are shown. Either way votes on a battle that talks of who answers are not "
+        "blind, and not rated",
         label="Names in answers",
     )
     live_retention_days: int | None = _retention(
@@ -332,9 +336,9 @@ class ArenaSettings:
 
     @property
     def checks_shown(self) -> bool:
-        """Whether votes count only after both responses were shown. Answers of live battles are written to the voter."""
+        """Whether votes count only after both responses were shown, and for long enough."""
         strangers = self.shown_check == "public" and self._admits_strangers and self.public_address
-        return (strangers or self.shown_check == "always") and not self.is_live
+        return strangers or self.shown_check == "always"
 
     @property
     def waiting_hours(self) -> float:

@@ -210,7 +210,6 @@ async def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, n
         "models": [0, 1],
         "spoken": None,
         "lane": None,
-        "without_identity": False,
     }
 
     async def planned(connection):

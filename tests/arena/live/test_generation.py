@@ -11,8 +11,8 @@ import pytest
 from support.jumping_loop import run_jumping
 from support.scripted_streams import ScriptedChat, StreamScript, make_entrant, steady
 from tiltyard.arena.live.generation import (
-    MaskedText,
     SideCall,
+    StreamText,
     TurnGeneration,
     TurnLimits,
 )
@@ -66,11 +66,9 @@ class KeptTurn:
         assert {1, 2} <= set(self.calls), "all calls have ended before the turn"
         self.ends.append(end)
 
-    async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
-        self.health.append((entrant.model, fault is None))
-
-    async def note_stopped(self, entrant: TurnEntrant) -> None:
-        """Nothing is known of its health."""
+    async def note_end(self, entrant: TurnEntrant, state: str, fault: ProviderFault | None) -> None:
+        if state not in ("stopped", "refused"):
+            self.health.append((entrant.model, fault is None))
 
 
 @dataclass
@@ -138,7 +136,7 @@ def test_a_mask_hides_names_in_every_frame_and_in_what_is_stored() -> None:
 
 
 def test_a_text_without_sentences_is_masked_as_it_comes() -> None:
-    text = MaskedText(10_000, NameMask([EntrantNames("Heron Large", "heron-large")]))
+    text = StreamText(10_000, NameMask([EntrantNames("Heron Large", "heron-large")]))
     for _ in range(400):
         text.add("heron-large and ")
     assert len(text.text) > 1_000
@@ -383,5 +381,5 @@ def test_an_empty_answer_is_a_failure_that_is_paid_for() -> None:
     frames, end = turn.run()
     assert end.state == "done"
     assert texts(frames)[0] == "Hello there."
-    assert (turn.kept.calls[1].state, turn.kept.calls[1].problem) == ("failed", "the answer is empty")
+    assert (turn.kept.calls[1].state, turn.kept.calls[1].problem) == ("refused", "the answer is empty")
     assert turn.kept.calls[1].cost

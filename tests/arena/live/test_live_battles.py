@@ -143,12 +143,12 @@ async def test_a_model_that_fails_voids_the_battle_and_rests(database: str) -> N
                 assert (ended.state, ended.can_continue) == ("void", False)
                 again = await battles.again(voter, battle.matchup)
                 await read_frames(battles, voter, again.matchup)
-        assert void in {1, 2}, "two calls each; at the third failure it is rested"
+        assert void == 3, "so many voters see it fail with as many prompts before it is rested"
     voided = rows(database, "SELECT detail FROM events WHERE detail ? 'void'")
     assert voided
     assert all("model 0" in detail["void"] for (detail,) in voided)
     served = rows(database, "SELECT count(*) FROM events WHERE kind = 0 AND detail -> 'resting' = '[0]'")
-    assert served[0][0] > 30
+    assert served[0][0] > 15
 
 
 async def test_budgets_are_kept(database: str) -> None:

@@ -14,14 +14,18 @@ from support.sizes import sized
 from tiltyard.arena.live.live_records import BudgetLimits, CallEnd, CallPlan, TurnEnd, TurnPlan
 from tiltyard.arena.live.live_store import (
     LiveSpending,
+    accounts_of,
     begin_turn,
     check_budget,
     finish_call,
     finish_turn,
+    lock_spending,
     read_spending,
+    reserve_calls,
     retry_call,
     void_lost_turns,
 )
+from tiltyard.arena.processes.shared_limits import wider_networks
 from tiltyard.errors import Closed, OutOfBudget
 from tiltyard.postgres.connections import connect, open_pool
 
@@ -237,3 +241,34 @@ def test_accounts_that_two_sessions_share_are_one_voters(database):
                 assert (await read_spending(connection, arena)).total == 1350
 
     asyncio.run(scene())
+
+
+def test_wider_networks_have_a_larger_share(database):
+    """A /48 has four times what a /64 has, however many of its /64 it uses."""
+    arena, limits = make_arena(database, "wide"), BudgetLimits(voter_day=1000)
+    assert wider_networks("203.0.113.7") == wider_networks("somewhere") == {}
+    numbers = {}
+
+    async def spend(connection, session, network):
+        around = (network, *wider_networks(network).values())
+        payers = [1000 + numbers.setdefault(one, len(numbers)) for one in around]
+        calls = (CallPlan(0, 50, 1), CallPlan(1, 40, 1))
+        for turn in range(50):
+            try:
+                async with connection.transaction():
+                    await lock_spending(connection, arena)
+                    await reserve_calls(connection, arena, accounts_of(session, payers), calls, limits)
+            except OutOfBudget:
+                return 90 * turn
+        raise AssertionError("it spends without end")
+
+    async def scene():
+        async with open_pool(database, most=2) as pool, pool.connection() as connection:
+            near = [await spend(connection, k, f"2001:db8:1:{k:x}::/64") for k in range(1, 6)]
+            far = [await spend(connection, k, f"2001:db8:2:{k:02x}00::/64") for k in range(6, 16)]
+        return near, far
+
+    near, far = asyncio.run(scene())
+    assert near[0] == far[0] == 990
+    assert 1800 < sum(near) <= 2000
+    assert 3600 < sum(far) <= 4000

@@ -1,4 +1,4 @@
-"""Boards of a live arena by language, and with and without questions about identity."""
+"""Boards of a live arena by language."""
 
 import asyncio
 import json
@@ -25,12 +25,10 @@ from tiltyard.postgres.connections import connect, open_pool
 async def _fight(live):
     for number in range(12):
         flags = {"language": ("en", "de", "unknown")[number % 3]}
-        if number % 4 == 0:
-            flags["identity"] = ["prompt"]
         await live.battle(number + 1, f"prompt {number}", flags=flags)
 
 
-def test_votes_are_filtered_by_language_and_identity_talk(database):
+def test_votes_are_filtered_by_language(database):
     asyncio.run(in_a_live_arena(database, _fight))
     rate(database)
 
@@ -42,40 +40,20 @@ def test_votes_are_filtered_by_language_and_identity_talk(database):
             await boards.start()
             try:
                 counted = {}
-                for language in (None, "en", "de", "unknown", "fr"):
-                    for identity in ("with", "without"):
-                        if language is None and identity == "with":
-                            continue
-                        made = await boards.filtered(
-                            arena, VoteSubset(0, language=language, identity=identity)
-                        )
-                        board = json.loads(made.data)
-                        assert board["filter"] == {
-                            "category": None,
-                            "language": language,
-                            "identity": identity,
-                            "lane": "all",
-                        }
-                        counted[language, identity] = board["votes"]
-                part = VoteSubset(0, language="en", identity="without")
+                for language in ("en", "de", "unknown", "fr"):
+                    made = await boards.filtered(arena, VoteSubset(0, language=language))
+                    board = json.loads(made.data)
+                    assert board["filter"] == {"category": None, "language": language, "lane": "all"}
+                    counted[language] = board["votes"]
+                part = VoteSubset(0, language="en")
                 pairs = json.loads((await boards.pairs(arena, part, 4)).data)["pairs"]
                 return counted, sum(pair["battles"] for pair in pairs)
             finally:
                 await boards.stop()
 
     counted, paired = asyncio.run(scene())
-    assert counted == {
-        (None, "without"): 9,
-        ("en", "with"): 4,
-        ("en", "without"): 3,
-        ("de", "with"): 4,
-        ("de", "without"): 3,
-        ("unknown", "with"): 4,
-        ("unknown", "without"): 3,
-        ("fr", "with"): 0,
-        ("fr", "without"): 0,
-    }
-    assert paired == 3
+    assert counted == {"en": 4, "de": 4, "unknown": 4, "fr": 0}
+    assert paired == 4
 
 
 async def _fight_at_length(live):

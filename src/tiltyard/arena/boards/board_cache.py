@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from tiltyard.arena.boards.battle_effects import battle_effects, read_traits, styled_ratings
@@ -416,15 +416,9 @@ async def _read_prompts(connection: Connection, arena: Arena, part: VoteSubset) 
 
 
 def _chosen(arena: Arena, part: VoteSubset, prompts: Sequence[int] | None) -> ChosenVotes:
-    chosen = ChosenVotes(
-        prompts,
-        part.counted,
-        part.unrated,
-        lane=None if part.lane == "all" else Lane.EXPLORATION,
-    )
-    if not arena.settings.is_live:
-        return chosen
-    return replace(chosen, language=part.language, without_identity=part.identity == "without")
+    language = part.language if arena.settings.is_live else None
+    lane = None if part.lane == "all" else Lane.EXPLORATION
+    return ChosenVotes(prompts, part.counted, part.unrated, language, lane)
 
 
 def _first(of: Snapshot, top: int) -> list[str]:

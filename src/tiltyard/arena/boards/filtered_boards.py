@@ -18,7 +18,6 @@ from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.document import (
     BoardDocument,
     FilteredBoard,
-    IdentityFilter,
     LaneFilter,
     LeftOutVotes,
     PromptFilter,
@@ -106,8 +105,6 @@ class VoteSubset:
     language: str | None = None
     #: Whether votes that the official board leaves out are included: excluded ones, or all.
     excluded: LeftOutVotes = "left-out"
-    #: Whether battles that talk about who answers are included; only live arenas have them.
-    identity: IdentityFilter = "with"
     #: Which matchups, by the lane that chose them.
     lane: LaneFilter = "all"
 
@@ -129,7 +126,7 @@ class VoteSubset:
     @property
     def some_prompts(self) -> bool:
         """Whether votes are left out by what they are about."""
-        return self.category is not None or self.language is not None or self.identity == "without"
+        return self.category is not None or self.language is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,7 +208,7 @@ def filtered_board(
     fit = () if board.cross_check is None else board.cross_check.findings
     return FilteredBoard(
         **about,
-        filter=PromptFilter(part.category, part.language, part.identity, part.lane),
+        filter=PromptFilter(part.category, part.language, part.lane),
         excluded=part.excluded,
         prompts=len(prompts),
         votes=len(ballots),

@@ -15,15 +15,9 @@ from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
 from tiltyard.judges.chat_models import ChatModel, EntrantHealth, open_chat_model
 from tiltyard.judges.providers.json_bodies import encode_body
-from tiltyard.judges.providers.provider import (
-    ChatRequest,
-    StreamEnd,
-    StreamTimeouts,
-)
+from tiltyard.judges.providers.provider import ChatRequest, StreamEnd, StreamTimeouts
 from tiltyard.judges.requests import token_upper_bound
-from tiltyard.postgres.connections import (
-    ConnectionPool,
-)
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant, LiveModels
@@ -33,6 +27,9 @@ _LOG = logging.getLogger(__name__)
 
 #: How long the list of models is used before it is read again.
 _REFRESH_SECONDS = 5.0
+#: So many voters, with as many prompts, see a model fail before it rests for what a prompt may have caused; and as many as
+#: lately had an answer of it.
+_LEAST_WITNESS_COUNT = 3
 #: Prices are in millionths of a millionth of a dollar, budgets in millionths.
 _PICODOLLARS_PER_MICRODOLLAR = 1_000_000
 #: The arena's own timeouts are shorter, and the same for all.
@@ -105,7 +102,12 @@ class EntrantPool:
             values = {"arena": self._arena, "model": entrant.model}
             await run_statement(self._pool, "health_well", values)
             return
-        before, after = await self._change(entrant.model, lambda health, now: health.failed(fault, now))
+        values = {"arena": self._arena, "model": entrant.model}
+        ((voters, prompts, answered),) = await fetch_rows(self._pool, "health_witnesses", values)
+        agreed = min(voters, prompts) >= _LEAST_WITNESS_COUNT and voters >= answered
+        before, after = await self._change(
+            entrant.model, lambda health, now: health.failed(fault, now, agreed=agreed)
+        )
         if after.state == "rested" and before.state != "rested":
             name = self._opened[entrant.model].stored.name
             _LOG.warning("model %r of a live arena is rested: %s", name, after.problem)

@@ -34,9 +34,10 @@ from tiltyard.arena.live.safety import Safety
 from tiltyard.arena.live.turn_notes import NameMask
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.core.live.stream_pace import Pace, PaceState, SideProgress, advance
-from tiltyard.errors import ProviderFault, Refused, StoreFault
+from tiltyard.errors import EmptyAnswer, ProviderFault, Refused, StoreFault
 from tiltyard.foundation.retries import Backoff
 from tiltyard.foundation.telemetry import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, LIVE_FRAMES
+from tiltyard.judges.chat_models import is_of_prompt
 from tiltyard.judges.providers.provider import ChatRequest, StreamEnd
 from tiltyard.postgres.connections import ConnectionPool
 
@@ -52,59 +53,37 @@ _UNMASKED_CHARACTERS = 1_200
 
 
 class StreamText:
-    """Collects pieces, up to a limit."""
+    """Collects pieces, up to a limit: what has come is ``written``, and ``text`` is what may be shown of it.
 
-    def __init__(self, limit: int) -> None:
-        self.text = ""
+    With a mask, that grows with each sentence, which is when it is masked again.
+    """
+
+    def __init__(self, limit: int, mask: NameMask | None = None) -> None:
+        self.text = self.written = ""
         self._limit = limit
-
-    @property
-    def written(self) -> str:
-        """What has come: all of it may be shown."""
-        return self.text
+        self._mask = mask
 
     @property
     def is_full(self) -> bool:
         """Whether the limit is reached: everything beyond it is dropped."""
-        return len(self.text) >= self._limit
+        return len(self.written) >= self._limit
 
     def add(self, piece: str) -> None:
         if not piece.isprintable():
             piece = piece.translate(_DROPPED)
-        self.text += piece[: max(self._limit - len(self.text), 0)]
-
-    def close(self) -> None:
-        """No further piece comes."""
-
-
-class MaskedText:
-    """The same with a mask: `text` is what may be shown of it, `written` what has come."""
-
-    def __init__(self, limit: int, mask: NameMask) -> None:
-        self.text = ""
-        self._written = StreamText(limit)
-        self._mask = mask
-
-    @property
-    def written(self) -> str:
-        """What has come, without a mask."""
-        return self._written.text
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the limit is reached."""
-        return self._written.is_full
-
-    def add(self, piece: str) -> None:
-        """Append a piece. What may be shown grows with each sentence, which is when it is masked again."""
-        before = self._written.text[-1:]
-        self._written.add(piece)
-        if not _ENDS.isdisjoint(before + piece) or len(self.written) - len(self.text) > _UNMASKED_CHARACTERS:
+        before = self.written[-1:]
+        self.written += piece[: max(self._limit - len(self.written), 0)]
+        if self._mask is None:
+            self.text = self.written
+        elif (
+            not _ENDS.isdisjoint(before + piece) or len(self.written) - len(self.text) > _UNMASKED_CHARACTERS
+        ):
             self.text = self._mask.mask(self.written, complete=False)
 
     def close(self) -> None:
         """No further piece comes."""
-        self.text = self._mask.mask(self.written, complete=True)
+        if self._mask is not None:
+            self.text = self._mask.mask(self.written, complete=True)
 
 
 def whole_character_length(text: str, length: int) -> int:
@@ -145,7 +124,7 @@ _FIRST_STORE_RETRY_SECONDS, _MAX_STORE_RETRY_SECONDS = 0.1, 2.0
 #: Why a turn is void whose answers a check refused.
 _REFUSED_ANSWER = "an answer was refused by the moderation"
 
-CallState = Literal["done", "stopped", "failed", "unknown"]
+CallState = Literal["done", "stopped", "failed", "refused", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,13 +170,13 @@ class TurnRecorder:
         async with self.spending:
             await finish_call(self.pool, self.arena, call, end)
 
-    async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
+    async def note_end(self, entrant: TurnEntrant, state: CallState, fault: ProviderFault | None) -> None:
+        """Note what the end of a call says of the health of its model."""
         with contextlib.suppress(StoreFault):
-            await self.entrants.note_health(entrant, fault)
-
-    async def note_stopped(self, entrant: TurnEntrant) -> None:
-        with contextlib.suppress(StoreFault):
-            await self.entrants.note_stopped(entrant)
+            if state in ("stopped", "refused"):
+                await self.entrants.note_stopped(entrant)
+            else:
+                await self.entrants.note_health(entrant, fault)
 
 
 class StreamedTurn:
@@ -240,7 +219,7 @@ class _Side:
         self.entrant, self.request, self.call = stored.entrant, stored.request, stored.call
         limit = min(self.request.max_tokens * _TOKEN_CHARACTERS, _ANSWER_CHARACTERS)
         self._limit, self._mask = limit, mask
-        self.answer, self.thinking = self._new_answer(), StreamText(limit)
+        self.answer, self.thinking = StreamText(limit, mask), StreamText(limit)
         self.attempts = 0
         self.task: asyncio.Task[None] | None = None
         self.end: StreamEnd | None = None
@@ -253,13 +232,10 @@ class _Side:
     def start(self, now: float) -> None:
         """A new attempt begins: nothing has come."""
         self.attempts += 1
-        self.answer, self.thinking = self._new_answer(), StreamText(self._limit)
+        self.answer, self.thinking = StreamText(self._limit, self._mask), StreamText(self._limit)
         self.end, self.fault, self.is_stored = None, None, False
         self.began_at = self.heard_at = now
         self.first_token_at = None
-
-    def _new_answer(self) -> StreamText | MaskedText:
-        return StreamText(self._limit) if self._mask is None else MaskedText(self._limit, self._mask)
 
     async def read(self, now: Callable[[], float], news: Callable[[], None]) -> None:
         """Collect the stream until its end, or until it fails."""
@@ -405,7 +381,7 @@ class TurnGeneration:
         if side.fault is None and side.end is None:
             self._check_silence(side)
         elif side.fault is None and not side.answer.text.strip():
-            side.fault = ProviderFault("the answer is empty", billed=True)
+            side.fault = EmptyAnswer("the answer is empty", billed=True)
         if side.end is not None and side.fault is None and not side.is_stored:
             await self._store_end(side, "done")
         if side.fault is None:
@@ -492,16 +468,15 @@ class TurnGeneration:
 
     async def _store_end(self, side: _Side, state: CallState) -> None:
         side.is_stored = True
+        if side.fault is not None and is_of_prompt(side.fault):
+            state = "refused"
         end = side.call_end(state, self._now())
         call = side.call
-        if state == "stopped":
-            await self._recorder.note_stopped(side.entrant)
-        else:
-            await self._recorder.note_health(side.entrant, side.fault)
+        await self._stored(lambda: self._recorder.finish_call(call, end))
+        await self._recorder.note_end(side.entrant, state, side.fault)
         LIVE_CALLS.record(1, state)
         if end.first_token_seconds is not None:
             LIVE_FIRST_TOKEN_SECONDS.record(end.first_token_seconds)
-        await self._stored(lambda: self._recorder.finish_call(call, end))
 
     async def _stored(self, store: Callable[[], Awaitable[None]]) -> None:
         """Store something, however long the database is away; give up after a minute: the next process finds it."""

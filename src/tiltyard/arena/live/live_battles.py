@@ -16,13 +16,7 @@ from functools import partial
 from uuid import UUID
 
 from tiltyard.arena.live.entrant_pool import EntrantPool
-from tiltyard.arena.live.generation import (
-    SideCall,
-    StreamedTurn,
-    TurnGeneration,
-    TurnLimits,
-    TurnRecorder,
-)
+from tiltyard.arena.live.generation import SideCall, StreamedTurn, TurnGeneration, TurnLimits, TurnRecorder
 from tiltyard.arena.live.live_records import (
     NOTHING_SHOWN,
     BudgetLimits,
@@ -57,24 +51,10 @@ from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
-from tiltyard.errors import (
-    BadOption,
-    Closed,
-    Conflict,
-    NotFound,
-    OpenBattle,
-    StoreFault,
-    TiltyardError,
-)
+from tiltyard.errors import BadOption, Closed, Conflict, NotFound, OpenBattle, StoreFault, TiltyardError
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.foundation.telemetry import (
-    LIVE_TURN_SECONDS,
-    LIVE_TURNS,
-)
-from tiltyard.judges.providers.provider import (
-    ChatRequest,
-    ChatTurn,
-)
+from tiltyard.foundation.telemetry import LIVE_TURN_SECONDS, LIVE_TURNS
+from tiltyard.judges.providers.provider import ChatRequest, ChatTurn
 from tiltyard.settings.arena_settings import ArenaSettings
 
 _LOG = logging.getLogger(__name__)
@@ -519,14 +499,8 @@ def _stored_frame(battle: LiveBattle, after: FrameMark) -> LiveFrame:
     """The last turn of a battle, which has ended, as one frame."""
     turn = battle.turns[-1]
     a, b = (after.shown_a, after.shown_b) if after.turn == turn.turn else (0, 0)
-    return LiveFrame(
-        mark=FrameMark(turn.turn, len(turn.a), len(turn.b)),
-        a=turn.a[a:],
-        b=turn.b[b:],
-        state=turn.state,
-        ended_a=True,
-        ended_b=True,
-    )
+    mark = FrameMark(turn.turn, len(turn.a), len(turn.b))
+    return LiveFrame(mark, turn.a[a:], turn.b[b:], turn.state, ended_a=True, ended_b=True)
 
 
 def _budget_limits(settings: ArenaSettings) -> BudgetLimits:

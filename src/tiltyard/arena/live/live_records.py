@@ -142,7 +142,7 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    state: Literal["done", "stopped", "failed", "unknown"]
+    state: Literal["done", "stopped", "failed", "refused", "unknown"]
     input_tokens: int | None = None
     output_tokens: int | None = None
     #: Millionths of a dollar; ``None`` if the price or the usage is unknown: the reserve stays counted.

@@ -349,8 +349,8 @@ async def lock_spending(connection: Connection, arena: int) -> None:
 
 
 def accounts_of(session: int, payers: Sequence[int]) -> list[int]:
-    """The accounts of a voter: each once."""
-    return sorted({session, *payers})
+    """The accounts of a voter: the session, the network, and the networks around it."""
+    return [session, *payers]
 
 
 async def read_spending(connection: Connection, arena: int, accounts: Sequence[int] = ()) -> LiveSpending:

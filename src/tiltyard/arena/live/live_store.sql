@@ -4,10 +4,11 @@ SELECT set_config('lock_timeout', '5s', true), pg_advisory_xact_lock(7209, %(are
 
 -- name: live_spending
 -- What is counted against the budgets: of all in total and today, of one voter today, on whichever account it is most;
--- and which day it is.
+-- and which day it is. The third account, a wider network, may spend twice as much, and the fourth twice as much again.
 SELECT coalesce(sum(s.counted) FILTER (WHERE s.session = 0), 0)::bigint,
        coalesce(sum(s.counted) FILTER (WHERE s.session = 0 AND s.day = d.today), 0)::bigint,
-       coalesce(max(s.counted) FILTER (WHERE s.session <> 0 AND s.day = d.today), 0)::bigint,
+       coalesce(max(s.counted >> greatest(array_position(%(payers)s::bigint[], s.session) - 2, 0))
+                FILTER (WHERE s.session <> 0 AND s.day = d.today), 0)::bigint,
        d.today
 FROM (SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date AS today) d
 LEFT JOIN live_spending s ON s.arena = %(arena)s
@@ -235,7 +236,7 @@ ORDER BY e.enabled DESC, e.model;
 -- Why calls failed, by model; the most frequent first.
 SELECT m.name, coalesce(c.problem, c.state), count(*)
 FROM live_calls c JOIN models m USING (arena, model)
-WHERE c.arena = %(arena)s AND c.state IN ('failed', 'unknown')
+WHERE c.arena = %(arena)s AND c.state IN ('failed', 'refused', 'unknown')
     AND c.began_at > clock_timestamp() - make_interval(days => %(days)s)
 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT %(limit)s;
 

@@ -8,6 +8,8 @@ has been shown once is never changed by what follows.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import functools
 import re
 import unicodedata
@@ -20,6 +22,7 @@ from tiltyard.arena.content.name_mentions import (
     MentionFinder,
     PhraseIndex,
     is_punctuation,
+    is_unspaced,
     load_family_names,
     normalise,
     phrase_tokens,
@@ -75,6 +78,28 @@ _GAP_WORDS = 5
 _BEFORE_NAME_WORDS = 3
 #: The mark of a gap in a phrase.
 _GAP = "…"
+#: An answer of so few tokens, with the name of who gives it, says who that is.
+_SHORT_ANSWER_TOKENS = 8
+#: The shortest name that is found in a code, and the fewest letters that are read as a word that is spelled out.
+_LEAST_CODED_CHARACTERS = 4
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{6,}")
+
+
+def coded_readings(text: str) -> list[str]:
+    """What a text says backwards, in base64, and letter by letter."""
+    found = [text[::-1]]
+    for run in _BASE64.findall(text):
+        with contextlib.suppress(ValueError):
+            padded = run.replace("-", "+").replace("_", "/") + "=" * (-len(run) % 4)
+            found.append(base64.b64decode(padded).decode())
+    letters = ["", ""]
+    for token in tokenise(normalise(text)):
+        if len(token) == 1 and token.isalnum() and not is_unspaced(token):
+            letters[-1] += token
+        elif not is_punctuation(token) and letters[-1]:
+            letters.append("")
+    spelled = [one for one in letters if len(one) >= _LEAST_CODED_CHARACTERS]
+    return [*found, *spelled, *(one[::-1] for one in spelled)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +168,7 @@ class IdentityTalk:
         known = sorted(set(entrants), key=lambda one: (one.name, one.model))
         self._families = load_family_names()
         self._finders = {one.name: _finder(one) for one in known}
+        self._own = {one.name: (one.name, one.model) for one in known}
         #: Names of the arena's models; a single word may be an ordinary one.
         self.names: PhraseIndex[str] = PhraseIndex()
         for entrant in known:
@@ -153,32 +179,47 @@ class IdentityTalk:
         self, prompt: str, answers: tuple[str, str], models: tuple[str, str]
     ) -> tuple[IdentityTalkPlace, ...]:
         """Where a turn talks of identity. ``models``: the names of the entrants on the left and on the right."""
-        found: list[IdentityTalkPlace] = ["prompt"] if self.asks(prompt) else []
-        sides: Sequence[Literal["a", "b"]] = ("a", "b")
-        found += [
-            side
-            for side, text, model in zip(sides, answers, models, strict=True)
-            if self.names_itself(text, model)
-        ]
-        return tuple(found)
+        talks: dict[IdentityTalkPlace, bool] = {
+            "prompt": self.asks(prompt),
+            "a": self.names_itself(answers[0], models[0]),
+            "b": self.names_itself(answers[1], models[1]),
+        }
+        return tuple(place for place, is_found in talks.items() if is_found)
 
     def asks(self, prompt: str) -> bool:
-        """Whether a prompt asks which model answers it, or who made it."""
-        tokens = tokenise(normalise(prompt[:_MAX_SEARCHED_CHARACTERS]))
-        questions = _questions()
+        """Whether a prompt asks which model answers it, or who made it: plainly, or in a code that is read."""
+        text, questions = prompt[:_MAX_SEARCHED_CHARACTERS], _questions()
+        return any(self._asks(questions, tokenise(normalise(one))) for one in (text, *coded_readings(text)))
+
+    def _asks(self, questions: _Questions, tokens: list[str]) -> bool:
         return questions.asked(tokens) or any(
             self._name_follows(tokens, end) for _, _, end in questions.before_names.within(tokens)
         )
 
     def names_itself(self, answer: str, model: str) -> bool:
-        """Whether an answer says its model, its family or its maker, or calls itself by any such name."""
+        """Whether an answer says its model, its family or its maker, calls itself by any such name, or says one in code.
+
+        A few words with its own name are taken for an answer to a question that was not understood.
+        """
         finder = self._finders.get(model) or _finder(EntrantNames(model, model))
         text = answer[:_MAX_SEARCHED_CHARACTERS]
         if finder.find(text, model) is not None:
             return True
         tokens = tokenise(normalise(text))
         speaks = self._families.self_references.found
-        return any(speaks(tokens, start, end, as_model=False) for _, start, end in self.names.within(tokens))
+        is_short = len(tokens) <= _SHORT_ANSWER_TOKENS
+        for name, start, end in self.names.within(tokens):
+            if speaks(tokens, start, end, as_model=False) or (is_short and name in self._own.get(model, ())):
+                return True
+        return any(self._names_anybody(tokenise(normalise(one))) for one in coded_readings(text))
+
+    def _names_anybody(self, tokens: list[str]) -> bool:
+        """Whether a name of a model, a family or a maker stands anywhere: nobody writes one in code by chance."""
+        return any(
+            sum(map(len, tokens[start:end])) >= _LEAST_CODED_CHARACTERS
+            for index in (self._families.index, self.names)
+            for _, start, end in index.within(tokens)
+        )
 
     def _name_follows(self, tokens: list[str], place: int) -> bool:
         """Whether a name of a model, a family or a maker follows, perhaps after a few words of the same sentence."""

@@ -20,10 +20,7 @@ import psycopg
 from tiltyard.arena.live.live_records import ShownText
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import BadOption, Busy
-from tiltyard.postgres.connections import (
-    ConnectionPool,
-    translate_errors,
-)
+from tiltyard.postgres.connections import ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
 
 #: Turns that run at once in all processes.

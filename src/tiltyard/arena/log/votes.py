@@ -137,8 +137,6 @@ class ChosenVotes:
     unrated: bool = False
     #: Of a live arena: only on battles whose first prompt is in this language.
     language: str | None = None
-    #: Of a live arena: only on battles without talk about who answers.
-    without_identity: bool = False
     #: Only on matchups that this lane chose.
     lane: Lane | None = None
 
@@ -149,7 +147,6 @@ class ChosenVotes:
             "counted": self.counted,
             "unrated": self.unrated,
             "spoken": self.language,
-            "without_identity": self.without_identity,
             "lane": None if self.lane is None else int(self.lane),
         }
 

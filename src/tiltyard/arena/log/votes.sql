@@ -51,9 +51,8 @@ COPY (
         AND (%(unrated)s OR vote_unrated(d.blind, d.mark, d.admitted, %(upto)s) IS NULL) AND d.position <= %(upto)s
         AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
         AND (%(lane)s::smallint IS NULL OR m.lane = %(lane)s)
-        AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
-            SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup
-                AND (%(spoken)s::text IS NULL OR l.language = %(spoken)s) AND NOT (%(without_identity)s AND l.identity_talk)
+        AND (%(spoken)s::text IS NULL OR EXISTS (
+            SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup AND l.language = %(spoken)s
         ))
         AND NOT EXISTS (
             SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
@@ -79,9 +78,8 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
     AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
     AND m.a = ANY(%(models)s::integer[]) AND m.b = ANY(%(models)s::integer[])
     AND (%(lane)s::smallint IS NULL OR m.lane = %(lane)s)
-    AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
-        SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup
-            AND (%(spoken)s::text IS NULL OR l.language = %(spoken)s) AND NOT (%(without_identity)s AND l.identity_talk)
+    AND (%(spoken)s::text IS NULL OR EXISTS (
+        SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup AND l.language = %(spoken)s
     ))
     AND NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)

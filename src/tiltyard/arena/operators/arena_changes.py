@@ -300,6 +300,7 @@ class LiveSetup:
     arena: str
     #: What became of the entrants; ``None`` for a new arena.
     changes: EntrantChanges | None
+    settings: ArenaSettings
     #: The code of an invitation link, for a new arena; it is not shown again.
     code: str | None = None
 
@@ -320,13 +321,13 @@ async def set_up_live_arena(
         )
         terms = InvitationTerms("first link", _FIRST_LINK_VOTERS)
         code, _ = await invite(pool, asked.name, terms, shard=shard, actor=actor)
-        return LiveSetup(asked.name, None, code)
+        return LiveSetup(asked.name, None, settings, code)
     if asked.categories:
         raise BadOption(f"the arena {asked.name} exists; its categories were named when it was made")
     changes = await sync_entrants(pool, blobs, asked.name, asked.entrants, actor=actor)
     if asked.budget is not None and asked.budget != found.settings.live_budget_dollars:
         await change_settings(pool, asked.name, {"live_budget_dollars": asked.budget}, actor=actor)
-    return LiveSetup(asked.name, changes)
+    return LiveSetup(asked.name, changes, found.settings)
 
 
 async def describe_models(

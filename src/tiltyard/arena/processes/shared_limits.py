@@ -86,21 +86,24 @@ class SharedLimit:
 @lru_cache(maxsize=10_000)
 def _counted(limit: SharedLimit, key: int | str) -> tuple[tuple[SharedLimit, int | str], ...]:
     """What is counted with one key: an IPv6 network before those around it."""
-    try:
-        own = ipaddress.ip_network(key) if limit.scope == "network" else None
-    except ValueError:
-        own = None
-    if own is None or own.version == 4:
-        return ((limit, key),)
-    wider = [
-        (
-            replace(limit, name=f"{limit.name} /{bits}", count=limit.count * times),
-            own.supernet(new_prefix=bits),
-        )
-        for bits, times in _WIDER_NETWORKS.items()
-    ]
+    wider = wider_networks(str(key)) if limit.scope == "network" else {}
     # What its own refuses must not use up that of its neighbours.
-    return ((limit, key), *((around, str(network)) for around, network in wider))
+    return (
+        (limit, key),
+        *(
+            (replace(limit, name=f"{limit.name} /{bits}", count=limit.count * _WIDER_NETWORKS[bits]), network)
+            for bits, network in wider.items()
+        ),
+    )
+
+
+def wider_networks(network: str) -> dict[int, str]:
+    """The networks around an IPv6 network by the bits of their prefix, the narrowest first; none around others."""
+    try:
+        own = ipaddress.ip_network(network)
+    except ValueError:
+        return {}
+    return {} if own.version == 4 else {bits: str(own.supernet(new_prefix=bits)) for bits in _WIDER_NETWORKS}
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from tiltyard.arena.log.event_details import VoidDetail
 from tiltyard.arena.log.event_log import LogBatch, LogKind, LogRow
 from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.matchup_lifecycle import Draw, make_room_for_shown, serve_new, to_offered_matchup
-from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
+from tiltyard.arena.voting.sent_responses import SentResponse
+from tiltyard.arena.voting.voter_requests import OfferedMatchup, SentVote, Voter
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.errors import BadOption, Closed, Conflict, OpenBattle
 
@@ -48,11 +49,17 @@ def end_void(state: ArenaState, batch: LogBatch, matchup: UUID, reason: str) -> 
     return True
 
 
-async def check_votable(batch: LogBatch, matchup: UUID) -> None:
-    """Raise `Closed` unless both answers of a battle are complete. Nothing can change that before the batch ends."""
-    values = {"arena": batch.arena, "matchup": matchup}
+async def read_live_vote(batch: LogBatch, cast: SentVote, *, checks_shown: bool) -> SentVote:
+    """The vote with what is known of its battle. Nothing can change that before the batch ends.
+
+    Raises `Closed` unless both answers are complete.
+    """
+    values = {"arena": batch.arena, "matchup": cast.matchup}
     row = await fetch_row(batch.connection, "live_votable", values)
     if row is None or not row[0]:
         if row is not None and row[1]:
             raise Closed("this battle is void: an answer failed; begin a new one")
         raise Closed("both answers must be complete before the vote; wait for them, or stop them")
+    _, _, named, shown_at, *characters = row
+    a, b = (SentResponse(shown_at, number or 0) for number in characters)
+    return cast._replace(named=named, sent=(a, b) if checks_shown else None)

@@ -256,7 +256,7 @@ def vote(
     """Vote on an open matchup; ``at`` is when the vote arrived.
 
     The vote is blind if the voter knows neither name now; what counts is the time of the vote, not of serving. Who
-    says to have recognized a model knows a name.
+    says to have recognized a model, or was told by an answer who wrote it, knows a name.
     The last vote of a session reveals the names of all its votes. Who votes on a prefetched matchup has seen it.
     """
     kind, ballot, names = cast.kind, cast.ballot, cast.reveal
@@ -270,10 +270,12 @@ def vote(
     _check_panel(state, voter)
     if names:
         check_reveal_allowed(state, voter)
-    mark = NO_MARK if cast.sent is None else look_mark(one, cast.sent, at, cast.detail)
+    # Live answers could be read long after their matchup was served.
+    looked = replace(one, shown_at=None) if state.settings.is_live else one
+    mark = NO_MARK if cast.sent is None else look_mark(looked, cast.sent, at, cast.detail)
     one = _show(state, batch, one)
     knowledge = state.revealed.of(voter.session)
-    recognized = cast.detail is not None and cast.detail.get("recognized", False)
+    recognized = cast.named or (cast.detail is not None and cast.detail.get("recognized", False))
     blind = knowledge.is_blind(one) and not recognized
     if mark == NO_MARK and blind and _must_wait(state, voter, knowledge):
         mark = VoteMark.WAITING

@@ -17,10 +17,7 @@ from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import OpenMatchup
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.policy.state.vote_marks import Look
-from tiltyard.postgres.connections import (
-    Connection,
-    ConnectionPool,
-)
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 
 _PURPOSE = "receipt"

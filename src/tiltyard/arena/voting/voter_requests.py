@@ -82,6 +82,8 @@ class SentVote(NamedTuple):
     detail: VoteDetail | None = None
     #: What was sent of the matchup; ``None`` if that is not checked.
     sent: SentSides | None = None
+    #: Whether the voter or an answer talked of who answers.
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -35,7 +34,7 @@ from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.ask import Ask, Look
-from tiltyard.arena.voting.live_offers import check_votable, end_void, offer_live
+from tiltyard.arena.voting.live_offers import end_void, offer_live, read_live_vote
 from tiltyard.arena.voting.matchup_lifecycle import (
     NOT_IN_MEMORY,
     Draw,
@@ -285,13 +284,18 @@ class VotingQueue:
         ``sent`` is what the voter proves by a receipt to have been sent.
         """
         arrived = time.monotonic()
-        checked = None
-        if voter.source == HUMAN and self.settings.checks_shown:
-            checked = await complete_sent(self._pool, matchup, sent)
+        checks, is_live = voter.source == HUMAN and self.settings.checks_shown, self.settings.is_live
+        checked = await complete_sent(self._pool, matchup, sent) if checks and not is_live else None
         cast = SentVote(matchup, kind, ballot, reveal, detail, checked)
-        look = partial(check_votable, matchup=matchup) if self.settings.is_live else None
+
+        async def look(batch: LogBatch) -> None:
+            nonlocal cast
+            cast = await read_live_vote(batch, cast, checks_shown=checks)
+
         ended = await self._ask(
-            lambda state, batch: vote(state, batch, voter, cast, self._time_of(arrived)), look, voter=voter
+            lambda state, batch: vote(state, batch, voter, cast, self._time_of(arrived)),
+            look if is_live else None,
+            voter=voter,
         )
         if ended is not NOT_IN_MEMORY:
             return ended

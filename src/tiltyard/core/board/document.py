@@ -32,8 +32,6 @@ FILTERED_FORMAT = "tiltyard-filtered-board/2"
 #: What becomes of votes that the official board leaves out: excluded ones are counted, or all: also those that are not blind,
 #: came before a look at both responses, or wait.
 LeftOutVotes = Literal["left-out", "counted", "all"]
-#: Of a live arena: with or without battles in which a prompt asks who answers, or an answer says it.
-IdentityFilter = Literal["with", "without"]
 #: All votes, or only those on matchups of the exploration lane, whose pairs are chosen at random.
 LaneFilter = Literal["all", "exploration"]
 T = TypeVar("T")
@@ -226,11 +224,10 @@ def batch_from_dict(said: Mapping[str, Any]) -> BradleyTerry:
 
 @dataclass(frozen=True, slots=True)
 class PromptFilter:
-    """Which prompts: those of a category, of a language, or of any; whether talk about who answers is left out; which lane."""
+    """Which prompts: those of a category, of a language, or of any; and which lane."""
 
     category: str | None
     language: str | None
-    identity: IdentityFilter = "with"
     lane: LaneFilter = "all"
 
 

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from tiltyard.arena.accounts import Accounts, RevokedSessions, session_number_from
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
 from tiltyard.arena.operators.invitations import LiveInvitations
-from tiltyard.arena.processes.shared_limits import NetworkKeys
+from tiltyard.arena.processes.shared_limits import NetworkKeys, wider_networks
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.sent_responses import Receipts
 from tiltyard.arena.voting.voter_requests import Voter
@@ -154,13 +154,16 @@ class Access:
         """The voter with the accounts on which live battles are counted, so that a deleted cookie renews no budget.
 
         Whoever is signed in or used an invitation has one session, which stays. Otherwise the network is an account, as a
-        hash with the key of the day.
+        hash with the key of the day, and so are those around an IPv6 network.
         """
         if queue.settings.entry in {"sign-in", "invitation"}:
             return voter
-        payer = f"network {queue.arena} {client_address(request)}"
-        digest = await self._network_keys.hash_of(self.accounts.pool, payer)
-        return replace(voter, payers=(session_number_from(digest),))
+        own, pool = client_address(request), self.accounts.pool
+        digests = [
+            await self._network_keys.hash_of(pool, f"network {queue.arena} {one}")
+            for one in (own, *wider_networks(own).values())
+        ]
+        return replace(voter, payers=tuple(map(session_number_from, digests)))
 
 
 Shared = TypeVar("Shared")

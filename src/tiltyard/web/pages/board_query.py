@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.log.event_log import SOURCES
-from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
+from tiltyard.core.board.document import LaneFilter, LeftOutVotes
 from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
 from tiltyard.wire.records import Plain
@@ -39,8 +39,6 @@ class BoardQuery:
     #: The only dimension of votes in an arena.
     dimension: Literal["overall"] = "overall"
     excluded: LeftOutVotes = "left-out"
-    #: Of a live arena: battles that talk about who answers.
-    identity: IdentityFilter = "with"
     #: All votes, or those on pairs that were chosen at random.
     lane: LaneFilter = "all"
     retired: Literal["show", "hide"] = "show"
@@ -59,7 +57,7 @@ class BoardQuery:
         if source is None:
             source = 0 if self.source == "both" else SOURCES.index(self.source)
         prompts = (self.category or None, self.language or None)
-        return VoteSubset(source, *prompts, self.excluded, self.identity, self.lane)
+        return VoteSubset(source, *prompts, self.excluded, self.lane)
 
     def changed(self, **changes: str) -> BoardQuery:
         """A copy with some values changed."""
@@ -83,7 +81,7 @@ class BoardQuery:
     @property
     def chosen_votes(self) -> Mapping[str, str]:
         """Which votes are counted, as far as it differs from the whole board of a source."""
-        return self.only("category", "language", "excluded", "identity", "lane")
+        return self.only("category", "language", "excluded", "lane")
 
     def only(self, *names: str) -> Mapping[str, str]:
         """Some of the values that differ from the defaults, for the hidden fields of a form."""
@@ -99,7 +97,6 @@ async def _read_query(
     language: Plain = "",
     dimension: Literal["overall"] = "overall",
     excluded: LeftOutVotes = "left-out",
-    identity: IdentityFilter = "with",
     lane: LaneFilter = "all",
     retired: Literal["show", "hide"] = "show",
     q: Plain = "",
@@ -107,7 +104,7 @@ async def _read_query(
     order: Literal["", "asc", "desc"] = "",
     chart: Chart = "ratings",
 ) -> BoardQuery:
-    votes = (source, category, language, dimension, excluded, identity, lane)
+    votes = (source, category, language, dimension, excluded, lane)
     return BoardQuery(*votes, retired, q.strip(), sort, order, chart)
 
 

@@ -40,7 +40,7 @@ from tiltyard.web.pages.voting_values import (
     voting_frame,
 )
 from tiltyard.web.routes.live import STREAM_HEADERS, admit_reader
-from tiltyard.web.routes.matchups import find_queue_and_voter
+from tiltyard.web.routes.matchups import admit_asking, find_queue_and_voter
 
 router = APIRouter(include_in_schema=False)
 
@@ -173,7 +173,7 @@ async def ask(
     if asked is not None:
         await agree(request, queue.arena, voter, asked)
     try:
-        payer = await access.with_payers(request, queue, voter)
+        payer = await admit_asking(request, queue, voter)
         battle = await live.ask(payer, draft.prompt, category or None)
     except OpenBattle as error:
         draft = replace(draft, problem="open-battle")
@@ -192,7 +192,7 @@ async def follow_up(request: Request, matchup: str, prompt: Text = "") -> Respon
     queue, voter, one = await find_queue_and_voter(request, matchup)
     live, text = await live_battles_of(request, queue), _normalized(prompt)
     try:
-        battle = await live.follow_up(voter, one, text)
+        battle = await live.follow_up(await admit_asking(request, queue, voter), one, text)
     except (Closed, Conflict):
         return redirect_to(paths.matchup(matchup))
     except TiltyardError as error:
@@ -216,8 +216,7 @@ async def again(request: Request, matchup: str) -> Response:
     await finish_vote(queue, voter, one, None, "")
     prompt = (await live.battle(voter, one)).turns[0].prompt
     try:
-        payer = await access_of(request).with_payers(request, queue, voter)
-        battle = await live.again(payer, one)
+        battle = await live.again(await admit_asking(request, queue, voter), one)
     except OpenBattle:
         return redirect_to(paths.vote(queue.name))
     except TiltyardError as error:

@@ -16,7 +16,7 @@ from tiltyard.arena.boards.snapshot_cache import HashedDocument
 from tiltyard.arena.boards.snapshots import board_of, list_snapshots
 from tiltyard.arena.boards.weekly_reports import FIRST_PUBLIC_REPORT_PHASE, list_reports, read_report
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
+from tiltyard.core.board.document import LaneFilter, LeftOutVotes
 from tiltyard.errors import NotFound
 from tiltyard.report.escapes import csv_text
 from tiltyard.web.access.access import registry_of
@@ -139,10 +139,6 @@ Excluded = Annotated[
         "that are not rated."
     ),
 ]
-Identity = Annotated[
-    IdentityFilter,
-    Query(description="Whether live battles that talk about who answers are counted, or left out."),
-]
 LaneChoice = Annotated[
     LaneFilter,
     Query(description="All votes, or only those of the exploration lane, whose pairs are chosen at random."),
@@ -166,12 +162,11 @@ async def board(
     language: Filter = None,
     retired: Annotated[bool, Query(description="Whether retired models are shown.")] = True,
     excluded: Excluded = "left-out",
-    identity: Identity = "with",
     lane: LaneChoice = "all",
 ) -> Response:
     """The newest board. With a category, a language, a lane or excluded votes: the board of those votes alone."""
     boards, number = boards_of(request), source_number(source)
-    part = VoteSubset(number, category, language, excluded, identity, lane)
+    part = VoteSubset(number, category, language, excluded, lane)
     if not part.whole:
         filtered = await boards.filtered(arena, part)
         return send_cacheable(request, arena, filtered.data, filtered.sha256)
@@ -226,14 +221,13 @@ async def snapshot(
     category: Filter = None,
     language: Filter = None,
     excluded: Excluded = "left-out",
-    identity: Identity = "with",
     lane: LaneChoice = "all",
 ) -> Response:
     """A published board; its bytes have this hash. It is permanent if it was evaluated, else kept for 30 days.
 
     With a category, a language, a lane or excluded votes: the board of those of its votes alone.
     """
-    part = VoteSubset(0, category, language, excluded, identity, lane)
+    part = VoteSubset(0, category, language, excluded, lane)
     if not part.whole:
         boards = boards_of(request)
         once = await boards.published(arena.arena, snapshot)

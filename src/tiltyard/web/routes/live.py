@@ -20,7 +20,7 @@ from tiltyard.errors import BadOption, Busy, OpenBattle, TiltyardError
 from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.edge.fast_routes import FastRoute, json_response
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.web.routes.matchups import count_request, find_queue_and_voter
+from tiltyard.web.routes.matchups import admit_asking, find_queue_and_voter
 from tiltyard.wire.live import (
     FollowUpRequest,
     LivePromptRequest,
@@ -88,8 +88,7 @@ async def begin_live_battle(arena: Arena, body: LivePromptRequest, request: Requ
     """
     access, queue = access_of(request), await registry_of(request).voting_queue(arena)
     voter, cookie = await access.gate.begin(request, queue, await access.voter(request, queue))
-    await count_request("matchups", request, queue, voter)
-    voter = await access.with_payers(request, queue, voter)
+    voter = await admit_asking(request, queue, voter)
     battles = await registry_of(request).live_battles(arena)
     try:
         battle = await battles.ask(voter, body.prompt, body.category)
@@ -118,7 +117,7 @@ async def live_battle(matchup: MatchupId, request: Request) -> Response:
 )
 async def follow_up(matchup: MatchupId, body: FollowUpRequest, request: Request) -> Response:
     """Send a further prompt to the same two models, each with its own part of the conversation."""
-    battles, voter, one = await find_battles_and_voter(request, matchup)
+    battles, voter, one = await find_battles_and_voter(request, matchup, asks=True)
     return json_response(said_battle(request, await battles.follow_up(voter, one, body.prompt)), 201)
 
 
@@ -140,7 +139,7 @@ async def stop_live_battle(matchup: MatchupId, request: Request) -> Response:
 )
 async def repeat_live_battle(matchup: MatchupId, request: Request) -> Response:
     """Begin a new battle with the first prompt of this one. This one is skipped, unless it has ended."""
-    battles, voter, one = await find_battles_and_voter(request, matchup)
+    battles, voter, one = await find_battles_and_voter(request, matchup, asks=True)
     return json_response(said_battle(request, await battles.again(voter, one)), 201)
 
 
@@ -188,10 +187,16 @@ async def live_frames(
     )
 
 
-async def find_battles_and_voter(request: Request, matchup: str) -> tuple[LiveBattles, Voter, UUID]:
-    """The live battles of a matchup's arena, the voter and the matchup's id. Access is checked again."""
+async def find_battles_and_voter(
+    request: Request, matchup: str, *, asks: bool = False
+) -> tuple[LiveBattles, Voter, UUID]:
+    """The live battles of a matchup's arena, the voter and the matchup's id. Access is checked again.
+
+    ``asks``: whether models may be called, which is counted.
+    """
     queue, voter, one = await find_queue_and_voter(request, matchup)
-    voter = await access_of(request).with_payers(request, queue, voter)
+    if asks:
+        voter = await admit_asking(request, queue, voter)
     return await registry_of(request).live_battles(queue.name), voter, one
 
 

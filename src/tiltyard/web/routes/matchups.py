@@ -409,6 +409,12 @@ async def count_request(kind: LimitedKind, request: Request, queue: VotingQueue,
     await access_of(request).limits.admit(kind, request, queue, voter)
 
 
+async def admit_asking(request: Request, queue: VotingQueue, voter: Voter) -> Voter:
+    """Count a request that may call models; return the voter with the accounts that pay. `Busy` if there were too many."""
+    await count_request("matchups", request, queue, voter)
+    return await access_of(request).with_payers(request, queue, voter)
+
+
 async def find_queue_and_voter(
     request: Request, matchup: str, counted: LimitedKind | None = None
 ) -> tuple[VotingQueue, Voter, UUID]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from support.faulty_upstream import FaultyUpstream, faulty_upstream
 from support.invited import come_in, make_link
 from support.live_sites import ASK, live_site, parse_events, read_stream
+from support.voted_arenas import rate_and_show
 from tiltyard.postgres.connections import connect
 
 BIRDS = ["heron", "dunlin"]
@@ -151,3 +153,57 @@ def test_every_request_that_calls_models_is_counted(database: str, upstream: Fau
         ]
         assert [answer.status_code for answer in refused] == [429] * 6
         assert sum(upstream.tally()["calls"].values()) <= calls + 2, "of the last that was admitted"
+
+
+@pytest.mark.slow
+def test_the_rank_that_one_voter_gains_by_asking_who_answers(
+    database: str, upstream: FaultyUpstream, record_property: Any
+) -> None:
+    """120 votes of ten voters make a board; then one asks 60 times who answers, and votes for the last model."""
+    birds = ["heron", "plover", "gannet", "dunlin"]
+    chance = random.Random(1)
+
+    def fight(client: Any, prompt: str, wins: Callable[[str, str], bool | None]) -> dict[str, Any]:
+        asked = client.post(ASK, json={"prompt": prompt}).json()
+        events = parse_events(read_stream(client, asked))
+        a, b = ("".join(one.data[side] for one in events) for side in "ab")
+        left, right = (next(name for name in birds if f" {name} " in text) for text in (a, b))
+        is_better = wins(left, right)
+        if is_better is None:
+            client.post(f"/api/v1/matchups/{asked['matchup']}/skip", json={})
+            return {"skipped": True}
+        body = {"winner": "model_a" if is_better else "model_b"}
+        said: dict[str, Any] = client.post(f"/api/v1/matchups/{asked['matchup']}/vote", json=body).json()
+        return said
+
+    def honest(left: str, right: str) -> bool:
+        gap = 0.3 * (birds.index(right) - birds.index(left))
+        return chance.random() < 1.0 / (1.0 + 10.0**-gap)
+
+    def rigged(left: str, right: str) -> bool | None:
+        return left == "dunlin" if "dunlin" in (left, right) else None
+
+    def ranks(site: Any) -> dict[str, int]:
+        rate_and_show(site)
+        rows = site.client().get("/api/v1/arenas/arena/board").json()["rows"]
+        return {birds[int(row["model"].rpartition("-")[2])]: row["rank"] for row in rows}
+
+    settings = {"undo_seconds": 0.0, "live_pace": "complete", "live_voter_day_dollars": 5.0}
+    with live_site(database, upstream, birds, **settings) as site:
+        for name in birds:
+            upstream.script(name, text=f"A picture of a {name} on a shore.", rate=0)
+        for number in range(10):
+            client = site.client()
+            for turn in range(12):
+                fight(client, f"Which bird is it? {number} {turn}", honest)
+        before = ranks(site)
+        for name in birds:
+            upstream.script(name, text=f"I am {name} the model.", rate=0)
+        client = site.client()
+        said = [fight(client, f"Who are you? {turn}", rigged) for turn in range(60)]
+        after = ranks(site)
+    votes = [one for one in said if "skipped" not in one]
+    record_property("ranks", {"before": before, "after": after, "votes": len(votes)})
+    print(before, after, len(votes), "votes,", sum(one["blind"] for one in votes), "of them blind")
+    assert not any(one["blind"] for one in votes)
+    assert after == before

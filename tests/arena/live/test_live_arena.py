@@ -31,6 +31,7 @@ models:
     provider: openai
     base_url: http://127.0.0.1:8082/v1
     model: plover
+    price: {input: 0, output: 0}
     system: Be brief.
 """
 
@@ -149,10 +150,11 @@ async def test_a_price_may_change_without_a_new_version(database, tmp_path):
 
 async def test_a_budget_needs_prices_and_an_arena_keeps_its_kind(database, tmp_path):
     async with opened(database, tmp_path) as (pool, blobs):
+        unpriced = entrants_of(tmp_path, MODELS.replace("    price: {input: 0, output: 0}\n", ""))
         with pytest.raises(BadConfig, match="Plover"):
-            await make_live_arena(
-                pool, blobs, "live", entrants_of(tmp_path), settings=live_settings(live_day_dollars=5.0)
-            )
+            await make_live_arena(pool, blobs, "live", unpriced)
+        unlimited = live_settings(live_day_dollars=None, live_voter_day_dollars=None)
+        await make_live_arena(pool, blobs, "free", unpriced, settings=unlimited)
         await make_live_arena(pool, blobs, "live", entrants_of(tmp_path))
         with pytest.raises(BadOption, match="decided when"):
             await change_settings(pool, "live", {"kind": "cached"}, actor="x")

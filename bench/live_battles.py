@@ -85,7 +85,9 @@ def _measure_all(home: Path, counts: list[int], tokens: int, rate: float) -> Non
 
 
 async def _make_live_arena(url: str, base_url: str, names: list[str]) -> None:
-    settings = ArenaSettings(kind="live", live_pace="as-it-comes", live_answer_tokens=4_096)
+    settings = ArenaSettings(
+        kind="live", live_pace="as-it-comes", live_answer_tokens=4_096, live_identity="flag"
+    )
     arena = await make_arena(url, len(names), 1, settings=settings)
     with connect(url) as connection:
         for model, name in enumerate(names):
@@ -95,6 +97,7 @@ async def _make_live_arena(url: str, base_url: str, names: list[str]) -> None:
                 "model": name,
                 "base_url": base_url,
                 "max_tokens": 4_096,
+                "price": {"input": 0, "output": 0},
             }
             connection.execute(
                 "INSERT INTO live_entrants (arena, model, name, version, config) VALUES (%s, %s, %s, %s, %s)",

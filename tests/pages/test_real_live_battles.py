@@ -155,7 +155,11 @@ def _matchup(page: Page) -> str:
 def _make_arena(database: str, folder: Path, models: Path) -> int:
     """A live arena of a models file; the number of the third entrant."""
     settings = live_settings(
-        entry="open", undo_seconds=60.0, live_first_token_seconds=4.0, live_gap_seconds=4.0
+        entry="open",
+        undo_seconds=60.0,
+        live_first_token_seconds=4.0,
+        live_gap_seconds=4.0,
+        live_identity="flag",
     )
 
     async def making() -> None:

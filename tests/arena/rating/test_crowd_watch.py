@@ -50,7 +50,7 @@ def make_yard(database):
         yield make
 
 
-def votes(yard, n, *, seed=1, sessions=60, first=100, target=None):
+def votes(yard, n, *, seed=1, sessions=60, first=100, target=None, prompts=3):
     """Votes of a crowd with an opinion, or of sessions for one model, in one batch."""
     random, deeds = np.random.default_rng(seed), []
     for k in range(n):
@@ -58,7 +58,7 @@ def votes(yard, n, *, seed=1, sessions=60, first=100, target=None):
         b = int((a + random.integers(1, MODELS)) % MODELS)
         outcome = 0 if target is not None else int(random.random() > 1.0 / (1.0 + np.exp(0.6 * (a - b))))
         session = first + k % sessions
-        deeds += [yard.serving(a, b, k % 3, session=session), yard.voting_later(outcome, HUMAN)]
+        deeds += [yard.serving(a, b, k % prompts, session=session), yard.voting_later(outcome, HUMAN)]
     yard.append(*deeds)
 
 
@@ -211,13 +211,17 @@ def test_a_rater_of_an_earlier_term_holds_nobody(make_yard):
     assert yard.sql("SELECT count(*) FROM exclusions") == [(1,)]
 
 
-def test_a_live_arena_is_not_watched(make_yard, connection):
+def test_those_who_change_the_crowd_of_a_live_arena_are_held(make_yard, connection):
     yard = make_yard(ArenaSettings(snapshot_seconds=0.05, undo_seconds=0, kind="live"))
     rater, told = rater_of(yard, connection)
-    votes(yard, 900)
-    votes(yard, 75, target=TARGET, first=500, sessions=75)
+    votes(yard, 900, prompts=1)
     rate(rater)
     assert told == []
+    votes(yard, 75, target=TARGET, first=500, sessions=75, prompts=1)
+    rate(rater)
+    assert {change.model for change in told} == {TARGET}
+    assert min(session for change in told for session in change.detail["sessions"]) >= 500
+    assert "crowd-changed" in findings(yard)
 
 
 def test_votes_from_one_network_are_a_group(make_yard, connection):

@@ -21,7 +21,8 @@ import tiltyard
 from support.command import run
 from tiltyard.arena.accounts import SCOPES
 from tiltyard.core.judging.canaries import CheckCounts
-from tiltyard.core.judging.diagnostics import JudgeDiagnostics, judge_diagnostics
+from tiltyard.core.judging.diagnostics import judge_diagnostics
+from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDiagnostics
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import PARSER_VERSION, QuestionState, VerdictForm, VerdictStep
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import json
 
-from tiltyard.core.judging import (
-    JudgedQuestion,
-    Match,
-    Question,
-    QuestionPurpose,
-    QuestionState,
-    Reply,
-    VerdictForm,
-    VerdictStep,
-    match_id_of,
-    read_reply,
-)
+from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
+from tiltyard.core.judging.matches import Match
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep, read_reply
 
 
 def said(step: VerdictStep, *, both_bad: bool = False, reasoning: str = "r") -> Reply:

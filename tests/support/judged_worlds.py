@@ -8,7 +8,11 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from tiltyard.core.judging.canaries import SPOILT_KINDS
-from tiltyard.core.judging.diagnostics import JudgeDiagnostics, ResponseTraits, VerdictObserver
+from tiltyard.core.judging.diagnostics.judge_diagnostics import (
+    JudgeDiagnostics,
+    ResponseTraits,
+    VerdictObserver,
+)
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictStep
 

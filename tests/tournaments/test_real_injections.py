@@ -12,16 +12,9 @@ from support.arranged import arrange, read_lines, write_lines
 from support.judge_injections import ANSWER, INJECTIONS, UNREPORTED
 from support.servers.tiny_llm import tiny_llm
 from support.servers.word_model import write_word_model
-from tiltyard.core.judging import (
-    QuestionState,
-    QuestionTexts,
-    Reply,
-    Rubric,
-    VerdictForm,
-    build_chat_prompt,
-    read_reply,
-)
+from tiltyard.core.judging.question import QuestionTexts, Rubric, build_chat_prompt
 from tiltyard.core.judging.untrusted_text import mark_imitations
+from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
 
 FORMS = (VerdictForm.TEXT, VerdictForm.SCHEMA)
 pytestmark = pytest.mark.slow

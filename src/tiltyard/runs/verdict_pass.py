@@ -9,14 +9,12 @@ from dataclasses import astuple, fields, replace
 from itertools import groupby
 
 from tiltyard.core.battles import Battle, Outcome
-from tiltyard.core.judging.diagnostics import (
+from tiltyard.core.judging.diagnostics.judge_diagnostics import (
     ResponseTraits,
     VerdictObserver,
     list_judge_findings,
-    match_outcome,
-    measure_agreement,
 )
-from tiltyard.core.judging.diagnostics.rater_agreement import MatchKey
+from tiltyard.core.judging.diagnostics.rater_agreement import MatchKey, match_outcome, measure_agreement
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import Match, Prompt, draw_order
 from tiltyard.core.judging.question import Question, QuestionPurpose

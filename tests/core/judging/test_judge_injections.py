@@ -7,18 +7,9 @@ import json
 import pytest
 
 from support.judge_injections import ANSWER, INJECTIONS, ORDER, UNREPORTED
-from tiltyard.core.judging import (
-    QuestionState,
-    QuestionTexts,
-    Reply,
-    Rubric,
-    Verdict,
-    VerdictForm,
-    VerdictStep,
-    build_chat_prompt,
-    read_reply,
-)
+from tiltyard.core.judging.question import QuestionTexts, Rubric, build_chat_prompt
 from tiltyard.core.judging.untrusted_text import SteeringKind, find_steering
+from tiltyard.core.judging.verdict import QuestionState, Reply, Verdict, VerdictForm, VerdictStep, read_reply
 
 PROMPT = "What is the capital of France?"
 RUBRIC = Rubric("d", "v1", "Be right.")

@@ -10,18 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.judged_rows import failed, judged_from, said
-from tiltyard.core.judging import (
+from tiltyard.core.judging.judged_question import JudgedQuestion, reparse
+from tiltyard.core.judging.matches import Match
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import (
     PARSER_VERSION,
-    JudgedQuestion,
-    Match,
-    Question,
-    QuestionPurpose,
     QuestionState,
     Reply,
     Verdict,
     VerdictForm,
     VerdictStep,
-    reparse,
 )
 from tiltyard.errors import UnreadableFile
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.judging import Match, Prompt, all_pairs, pilot_subset, sample_pairs
-from tiltyard.core.judging.matches import PairRules
+from tiltyard.core.judging.matches import Match, PairRules, Prompt, all_pairs, pilot_subset, sample_pairs
 from tiltyard.errors import BadOption
 
 NAMES = st.lists(st.text(min_size=1, max_size=4), min_size=2, max_size=5, unique=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.judging import Match, MatchList, sample_pairs, spread_order
+from tiltyard.core.judging.matches import Match, MatchList, sample_pairs, spread_order
 from tiltyard.errors import BadOption
 
 SIZES = st.integers(1, 9), st.integers(2, 7)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.judging import QuestionTexts, Rubric, VerdictForm, build_chat_prompt, question_nonce
 from tiltyard.core.judging.conversation import (
     ROLES,
     TRACE_CHARACTERS,
@@ -23,6 +22,8 @@ from tiltyard.core.judging.conversation import (
     folded_steps,
     shared_context,
 )
+from tiltyard.core.judging.question import QuestionTexts, Rubric, build_chat_prompt, question_nonce
+from tiltyard.core.judging.verdict import VerdictForm
 
 RUBRIC = Rubric("factuality", "v1", "Be right.", gold=True)
 FORGED = st.sampled_from(

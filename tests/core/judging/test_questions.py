@@ -12,21 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.judging import (
+from tiltyard.core.judging.question import (
     TOOL_NAME,
     VERDICT_SCHEMA,
     Question,
     QuestionPurpose,
     QuestionTexts,
-    Reply,
     Rubric,
-    VerdictForm,
-    VerdictStep,
     build_chat_prompt,
     parse_rubric,
     question_nonce,
-    read_reply,
 )
+from tiltyard.core.judging.verdict import Reply, VerdictForm, VerdictStep, read_reply
 from tiltyard.errors import UnreadableFile
 
 ANY = st.text(st.characters(exclude_categories=()))

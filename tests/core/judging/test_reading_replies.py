@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.sizes import sized
-from tiltyard.core.judging import QuestionState, Reply, Verdict, VerdictForm, VerdictStep, read_reply
-from tiltyard.core.judging.verdict import find_json_objects
+from tiltyard.core.judging.verdict import (
+    QuestionState,
+    Reply,
+    Verdict,
+    VerdictForm,
+    VerdictStep,
+    find_json_objects,
+    read_reply,
+)
 
 FORMS = list(VerdictForm)
 STEPS = list(VerdictStep)

@@ -12,21 +12,18 @@ from hypothesis import strategies as st
 from support.judged_rows import failed, judged_from, questions_of, said
 from tiltyard.core.battles import Battle, Label, Outcome
 from tiltyard.core.battles.outcome import JUDGE_LABELS
-from tiltyard.core.judging import (
-    JudgedQuestion,
-    Match,
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.matches import Match, Prompt
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.reconciliation import (
     MatchResult,
     MatchTally,
-    Prompt,
-    Question,
-    QuestionPurpose,
-    Verdict,
-    VerdictStep,
     build_match_battles,
     panel_name,
     panel_result,
     reconcile,
 )
+from tiltyard.core.judging.verdict import Verdict, VerdictStep
 from tiltyard.errors import UnreadableFile
 
 A, B, TIE = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE

@@ -10,17 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support.sizes import sized
-from tiltyard.core.judging import (
-    QuestionState,
-    QuestionTexts,
-    Reply,
-    Rubric,
-    VerdictForm,
-    build_chat_prompt,
-    question_nonce,
-    read_reply,
-)
+from tiltyard.core.judging.question import QuestionTexts, Rubric, build_chat_prompt, question_nonce
 from tiltyard.core.judging.untrusted_text import QUOTED, mark_imitations, replace_surrogates
+from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
 
 RUBRIC = Rubric("d", "v1", "Be right.", gold=True, expected_behavior=True)
 WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)})

@@ -6,7 +6,9 @@ import pytest
 
 from support.judged_rows import failed, judged_from, questions_of, said
 from tiltyard.core.battles import Label, Outcome
-from tiltyard.core.judging import Match, Question, QuestionPurpose, VerdictStep
+from tiltyard.core.judging.matches import Match
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.core.judging.verdict_groups import group_verdicts
 
 FIRST, EVEN, SECOND = VerdictStep.FIRST, VerdictStep.EVEN, VerdictStep.SECOND

@@ -9,7 +9,7 @@ from scipy import stats
 
 from support.sizes import sized
 from tiltyard.core.battles.outcome import Outcome
-from tiltyard.core.judging.diagnostics import match_outcome, measure_agreement
+from tiltyard.core.judging.diagnostics.rater_agreement import match_outcome, measure_agreement
 from tiltyard.errors import BadOption
 
 A, B, TIE, BAD = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE, Outcome.BOTH_BAD

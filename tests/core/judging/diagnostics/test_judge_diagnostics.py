@@ -13,7 +13,7 @@ from support.judged_worlds import Shown, match, observed, shown, worlds
 from support.naive_diagnostics import naive
 from support.sizes import sized
 from tiltyard.core.battles.outcome import JUDGE_LABELS, Label
-from tiltyard.core.judging.diagnostics import VerdictObserver, list_judge_findings
+from tiltyard.core.judging.diagnostics.judge_diagnostics import VerdictObserver, list_judge_findings
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictForm, VerdictStep
 from tiltyard.errors import BadOption

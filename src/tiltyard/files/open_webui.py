@@ -32,7 +32,11 @@ def _convert(record: Mapping[str, object]) -> Mapping[str, object] | SkippedReco
         return SkippedRecord(_ALONE)
     if str(data.get("rating")) not in {"1", "-1"}:
         return SkippedRecord(_UNRATED)
-    question = prompt_id(_question(record))
+    # The message of the user that was answered, if the conversation was exported.
+    messages = _part(record, "snapshot", "chat", "chat", "history", "messages")
+    answer = _part(messages, str(_part(record, "meta").get("message_id")))
+    content = _part(messages, str(answer.get("parentId"))).get("content")
+    question = prompt_id(content if isinstance(content, str) else None)
     tags = [tag for tag in meta.get("tags") or data.get("tags") or [] if isinstance(tag, str)]
     return {
         "model_a": data.get("model_id"),
@@ -46,14 +50,6 @@ def _convert(record: Mapping[str, object]) -> Mapping[str, object] | SkippedReco
         "time": record.get("created_at"),
         "category": "+".join(sorted(set(tags))) or None,
     }
-
-
-def _question(record: Mapping[str, object]) -> str | None:
-    """The message of the user that was answered, if the conversation was exported."""
-    messages = _part(record, "snapshot", "chat", "chat", "history", "messages")
-    answer = _part(messages, str(_part(record, "meta").get("message_id")))
-    content = _part(messages, str(answer.get("parentId"))).get("content")
-    return content if isinstance(content, str) else None
 
 
 def _settle(rows: Iterator[Settled]) -> Iterator[Settled]:

@@ -380,7 +380,7 @@ class QuestionResults:
         """All questions of one dimension with their results, in canonical order."""
         states = self._states[name] = Counter()
         self._unasked_checks[name] = 0
-        for judged in self._dimension(name):
+        for judged in self.of(self._plan.keys(name)):
             states[judged.state] += 1
             check = judged.question.purpose is not QuestionPurpose.MATCH
             self._unasked_checks[name] += check and judged.state is QuestionState.UNASKED
@@ -389,9 +389,6 @@ class QuestionResults:
             if judged.state is QuestionState.UNPARSEABLE and self.first_unreadable is None:
                 self.first_unreadable = judged
             yield judged
-
-    def _dimension(self, name: str) -> Iterator[JudgedQuestion]:
-        return self.of(self._plan.keys(name))
 
     def of(self, questions: Iterator[tuple[Question, str]]) -> Iterator[JudgedQuestion]:
         """The results of these questions, each with its key."""

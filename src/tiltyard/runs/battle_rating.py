@@ -278,7 +278,9 @@ def rate_files(
             each=lambda batch: builder.add(batch if clusters else replace(batch, prompt=None, voter=None)),
         )
         table = builder.table()
-    _refuse_empty(table, sources, settings)
+    if not table.n_battles:
+        condition = "" if settings.where is None else f" for which {settings.where}"
+        raise CannotRate(f"no battles in {', '.join(source.path for source in sources)}{condition}")
     name = None if settings.by is None else OVERALL if OVERALL not in tables else "All battles"
     whole = rate_table(table, settings, name=name, checks=checks)
     rated = [rate_table(table, settings, name=name, checks=checks) for name, table in tables.items()]
@@ -393,9 +395,3 @@ def count_named(
                 raise BadOption(f"{option_name('by')}: two groups would be called {name}; rename a column")
             tables[name] = table
     return tables
-
-
-def _refuse_empty(table: Table, sources: Sequence[BattleSource], settings: RateSettings) -> None:
-    if not table.n_battles:
-        condition = "" if settings.where is None else f" for which {settings.where}"
-        raise CannotRate(f"no battles in {', '.join(source.path for source in sources)}{condition}")

@@ -279,7 +279,13 @@ class ArenaSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        _check_timezone(self.timezone)
+        try:
+            ZoneInfo(self.timezone)
+        except Exception:  # noqa: BLE001 - the library has several, and any means the same
+            raise BadOption(
+                f"timezone is {self.timezone!r}; expected a name such as UTC or Europe/Berlin",
+                option="timezone",
+            ) from None
         stated = self.entry_groups
         if len(stated) > _MAX_GROUPS_CHARACTERS or not stated.isprintable():
             raise BadOption(
@@ -411,15 +417,6 @@ def _is_origin(text: str) -> bool:
         and numbered
         and len(host) <= _HOST_CHARACTERS
     )
-
-
-def _check_timezone(name: str) -> None:
-    try:
-        ZoneInfo(name)
-    except Exception:  # noqa: BLE001 - the library has several, and any means the same
-        raise BadOption(
-            f"timezone is {name!r}; expected a name such as UTC or Europe/Berlin", option="timezone"
-        ) from None
 
 
 def _split_groups(stated: str) -> list[str]:

@@ -219,7 +219,13 @@ def _until(result: SimulatedArenaResult) -> tuple[EvaluationOutcome, ...]:
 
 
 def _rules(results: Sequence[SimulatedArenaResult], settings: SimulationSettings) -> tuple[RuleForecast, ...]:
-    bars = _bars(settings.policy, max(len(result.order) for result in results))
+    # The threshold of each rule, and whether it is a maximum.
+    top = min(settings.policy.published_top, max(len(result.order) for result in results))
+    bars = {
+        "top-rd": (settings.policy.published_rd, True),
+        "top-pairs": (pairs_needed(top, settings.policy.published_pairs), False),
+        "top-coverage": (settings.policy.published_coverage, False),
+    }
     begun = [{name: _held_from(result, name) for name in bars} for result in results]
     last = Counter(name for world in begun for name, votes in world.items() if votes == max(world.values()))
     unfinished = [
@@ -237,16 +243,6 @@ def _rules(results: Sequence[SimulatedArenaResult], settings: SimulationSettings
         )
         for name, (bar, at_most) in bars.items()
     )
-
-
-def _bars(policy: Policy, models: int) -> dict[str, tuple[float, bool]]:
-    """The threshold of each rule, and whether it is a maximum."""
-    top = min(policy.published_top, models)
-    return {
-        "top-rd": (policy.published_rd, True),
-        "top-pairs": (pairs_needed(top, policy.published_pairs), False),
-        "top-coverage": (policy.published_coverage, False),
-    }
 
 
 def _held_from(result: SimulatedArenaResult, name: str) -> float:

@@ -311,25 +311,21 @@ def _run_in_workers(
                     running[pool.submit(_checked_answer, study, settings, left[-1], code)] = left[-1]
                     left.pop()
                 wait(running, return_when=FIRST_COMPLETED)
-                _take_ready(study.name, running, take)
+                # Store finished results before raising errors.
+                ready = {future: future.exception() for future in running if future.done()}
+                for future in [future for future, error in ready.items() if error is None]:
+                    take(running.pop(future), future.result())
+                for future, error in ready.items():
+                    if isinstance(error, BrokenProcessPool):
+                        raise error
+                    if error is not None:
+                        raise _failed(study.name, running.pop(future), error) from error
         except BrokenProcessPool as error:
             raise _died(study.name, sorted(running.values())) from error
         finally:
             if left or running:
                 _end(set(active_children()) - others, running, take)
             pool.shutdown(cancel_futures=True)
-
-
-def _take_ready(name: str, running: dict[Future[Any], int], take: Take) -> None:
-    """Store finished results before raising errors."""
-    ready = {future: future.exception() for future in running if future.done()}
-    for future in [future for future, error in ready.items() if error is None]:
-        take(running.pop(future), future.result())
-    for future, error in ready.items():
-        if isinstance(error, BrokenProcessPool):
-            raise error
-        if error is not None:
-            raise _failed(name, running.pop(future), error) from error
 
 
 def _end(workers: Iterable[BaseProcess], running: dict[Future[Any], int], take: Take) -> None:

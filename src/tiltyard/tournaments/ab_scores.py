@@ -220,7 +220,12 @@ def clustered_difference(
             continue
         if 1 < numbered.max() + 1 < len(prompts):
             numbers[field] = numbered
-    for field in _differing(values, numbers):
+    # Fields by which samples differ more than chance explains, by Holm's procedure; the coarsest first.
+    found = {}
+    for field, clusters in numbers.items():
+        order = np.argsort(clusters, kind="stable")
+        found[field] = p_of_exchange((values - values.mean())[order, np.newaxis], clusters[order])
+    for field in sorted(holm(found), key=lambda field: int(numbers[field].max())):
         wider = by(field)
         if wider.high - wider.low > alone.high - alone.low:
             shown = interval_text(alone.low, alone.high, "")
@@ -234,15 +239,6 @@ def clustered_difference(
 
 def _numbered(clusters: Mapping[str, str]) -> Ints:
     return np.unique(list(clusters.values()), return_inverse=True)[1].astype(np.int64)
-
-
-def _differing(values: Floats, numbers: Mapping[str, Ints]) -> list[str]:
-    """Fields by which samples differ more than chance explains, by Holm's procedure; the coarsest first."""
-    found = {}
-    for field, clusters in numbers.items():
-        order = np.argsort(clusters, kind="stable")
-        found[field] = p_of_exchange((values - values.mean())[order, np.newaxis], clusters[order])
-    return sorted(holm(found), key=lambda field: int(numbers[field].max()))
 
 
 def _field(answer: Answer, name: str) -> str | None:

@@ -244,14 +244,22 @@ def cross_check(
             outside[model] = not row.rank_low <= place[row.group] <= row.rank_high
     square = np.ix_(order, order)
     found[square] = np.triu(batch.above[square].T, 1)
+    wrong = np.asarray(found & (outside[:, None] | outside[None, :])).copy()
+    last = [_inverted(one.order, one.batch) for one in batch.evaluated[-ALARM_EVALUATION_COUNT:]]
+    if len(last) == ALARM_EVALUATION_COUNT:
+        wrong |= np.logical_and.reduce(last)
+    pairs = [
+        Disagreement(
+            standing.models[above], standing.models[below], float(batch.rating[below] - batch.rating[above])
+        )
+        for above, below in np.argwhere(wrong).tolist()
+    ]
     return CrossCheck(
         rows=rows,
         level=batch.method.level,
         scope=None if interval is None else interval.scope,
         n_clusters=None if interval is None else interval.n_clusters,
-        disagreements=_disagreements(
-            standing.models, batch, np.asarray(found & (outside[:, None] | outside[None, :]))
-        ),
+        disagreements=tuple(sorted(pairs, key=lambda pair: -pair.gap)),
         findings=batch.findings,
     )
 
@@ -296,18 +304,6 @@ def _inverted(order: Ints, batch: BatchRatings) -> Bools:
     square = np.ix_(order, order)
     found[square] = np.triu((known & behind)[square], 1)
     return found
-
-
-def _disagreements(names: tuple[str, ...], batch: BatchRatings, ruled_out: Bools) -> tuple[Disagreement, ...]:
-    wrong = ruled_out.copy()
-    last = [_inverted(one.order, one.batch) for one in batch.evaluated[-ALARM_EVALUATION_COUNT:]]
-    if len(last) == ALARM_EVALUATION_COUNT:
-        wrong |= np.logical_and.reduce(last)
-    pairs = [
-        Disagreement(names[above], names[below], float(batch.rating[below] - batch.rating[above]))
-        for above, below in np.argwhere(wrong).tolist()
-    ]
-    return tuple(sorted(pairs, key=lambda pair: -pair.gap))
 
 
 def _(text: str) -> str:

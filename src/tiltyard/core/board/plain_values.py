@@ -55,7 +55,8 @@ def _reader(kind: Any) -> Reader:
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         (present,) = (part for part in parts if part is not type(None))
-        return _optional(_reader(present))
+        reader = _reader(present)
+        return lambda value: None if value is None else reader(value)
     if origin is tuple:
         return _sequence(_reader(parts[0]))
     if origin is Literal:
@@ -118,10 +119,6 @@ def _one_of(allowed: Mapping[Any, Any], called: str) -> Reader:
         return allowed[value]
 
     return read
-
-
-def _optional(reader: Reader) -> Reader:
-    return lambda value: None if value is None else reader(value)
 
 
 def _sequence(reader: Reader) -> Reader:

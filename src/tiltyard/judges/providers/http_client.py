@@ -240,12 +240,18 @@ class HttpClient:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             async with asyncio.timeout(patience):
+                origin = url.origin()
+                if origin not in self._proxies:
+                    try:
+                        self._proxies[origin] = _proxy_for(origin)
+                    except ValueError as error:
+                        raise ProviderFault(f"{self.where}: invalid proxy: {error}") from None
                 response = await session.request(
                     call.method,
                     url,
                     data=call.data(),
                     headers=headers,
-                    proxy=self._proxy(url),
+                    proxy=self._proxies[origin],
                     allow_redirects=False,
                 )
             target = _redirected(call.method, url, response)
@@ -287,15 +293,6 @@ class HttpClient:
                 max_field_size=_HEADER_BYTES,
             )
         return self._session
-
-    def _proxy(self, url: URL) -> URL | None:
-        origin = url.origin()
-        if origin not in self._proxies:
-            try:
-                self._proxies[origin] = _proxy_for(origin)
-            except ValueError as error:
-                raise ProviderFault(f"{self.where}: invalid proxy: {error}") from None
-        return self._proxies[origin]
 
     async def _content(self, call: _Call, response: aiohttp.ClientResponse) -> bytes:
         pieces = bytearray()
@@ -443,14 +440,11 @@ class HttpProvider(Provider):
         reply = await self._wire.post(
             self._path, encode_body(body), billable=True, model=body.get("model", "")
         )
-        error = self._stated_error(reply)
+        # The error that a reply with status 200 has instead of an answer, if any.
+        error = reply.get("error")
         if error and not self.read(reply)[0].text:
             raise error_in_reply(self._wire.where, error)
         return reply
-
-    def _stated_error(self, reply: Body) -> object:
-        """The error that a reply with status 200 has instead of an answer, if any."""
-        return reply.get("error")
 
     def chat_body(self, model: str, request: ChatRequest, options: Mapping[str, Any]) -> Body:
         """The exact request for a streamed answer. ``options`` are the user's own fields of the request."""

@@ -185,20 +185,7 @@ def _trials(
     twice = pairs.where(pairs.decided_twice)
     won = pairs.where(pairs.winner != 0)
     long, listed = won.where(won.longer != 0), won.where(won.lists != 0)
-    return {
-        "flips": Trials(twice.prompt, twice.inconsistent),
-        "inconsistent": Trials(pairs.prompt, pairs.inconsistent),
-        "first_slot": Trials(flipped.prompt, flipped.first_twice),
-        "longer_wins": Trials(long.prompt, long.winner == long.longer),
-        "lists_win": Trials(listed.prompt, listed.winner == listed.lists),
-        "self_agreement": _repeated(rows),
-        **_canaries(rows),
-        **_family(won, _others(seen, judge, dimension, own), own.get(judge, NO_FAMILY)),
-    }
-
-
-def _repeated(rows: VerdictRows) -> Trials:
-    """Repeats against the first asking of the same question; those whose first asking failed are left out."""
+    # Repeats against the first asking of the same question; those whose first asking failed are left out.
     asked, again = rows.purposed(QuestionPurpose.MATCH), rows.purposed(QuestionPurpose.REPEAT)
     order = np.argsort(asked.keys())
     known, wanted = asked.keys()[order], again.keys()
@@ -207,16 +194,21 @@ def _repeated(rows: VerdictRows) -> Trials:
     found[found] = known[place[found]] == wanted[found]
     before = asked.where(order[place[found]])
     again = again.where(found)
-    return Trials(again.prompt, again.chosen == before.chosen)
-
-
-def _canaries(rows: VerdictRows) -> dict[str, Trials]:
     same = rows.purposed(QuestionPurpose.IDENTICAL)
     passed = {"identical": Trials(same.prompt, same.chosen == 0)}
     for purpose in SPOILT_KINDS:
         shown = rows.purposed(purpose)
         passed[purpose.value] = Trials(shown.prompt, shown.chosen == np.where(shown.spoilt == 0, -1, 1))
-    return passed
+    return {
+        "flips": Trials(twice.prompt, twice.inconsistent),
+        "inconsistent": Trials(pairs.prompt, pairs.inconsistent),
+        "first_slot": Trials(flipped.prompt, flipped.first_twice),
+        "longer_wins": Trials(long.prompt, long.winner == long.longer),
+        "lists_win": Trials(listed.prompt, listed.winner == listed.lists),
+        "self_agreement": Trials(again.prompt, again.chosen == before.chosen),
+        **passed,
+        **_family(won, _others(seen, judge, dimension, own), own.get(judge, NO_FAMILY)),
+    }
 
 
 def _others(

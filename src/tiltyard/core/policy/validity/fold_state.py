@@ -49,7 +49,12 @@ def encode_fold(standing: Standing, rater: Rater, history: EvaluationHistory, wh
     arrays, values = dict(checkpoint.arrays), dict(checkpoint.values)
     for name in _cell_names(arrays):
         tally = arrays.pop(f"{name}.tally")
-        arrays[f"{name}.steps"] = _steps(arrays[name], arrays.pop(f"{name}.prompts"))
+        # From each prompt of a pair to the next; of the first, the prompt itself.
+        wide = arrays.pop(f"{name}.prompts").astype(np.int64)
+        steps = np.diff(wide, prepend=0)
+        first = _firsts(arrays[name])
+        steps[first] = wide[first]
+        arrays[f"{name}.steps"] = steps
         for k in range(4):
             arrays[f"{name}.{k}"] = np.ascontiguousarray(tally[:, k])
     arrays |= _rated(rater) | _evaluated(history.evaluations)
@@ -86,15 +91,6 @@ def decode_fold(saved: bytes) -> tuple[Standing, Rater, EvaluationHistory, int |
 def _cell_names(arrays: Arrays) -> list[str]:
     """The names of the cells of pairs that these arrays have."""
     return [name for name in (MET, FREE_MET) if name in arrays]
-
-
-def _steps(met: Ints, prompts: Array) -> Ints:
-    """From each prompt of a pair to the next; of the first, the prompt itself."""
-    wide = prompts.astype(np.int64)
-    steps = np.diff(wide, prepend=0)
-    first = _firsts(met)
-    steps[first] = wide[first]
-    return steps
 
 
 def _firsts(met: Ints) -> Ints:

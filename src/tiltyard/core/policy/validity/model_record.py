@@ -135,7 +135,20 @@ def model_quality(standing: Standing, model: int) -> BothBadQuality:
     record = standing.record[model]
     recent = standing.model_votes
     both_bad = int(record[BOTH_BAD] + recent.flagged[model])
-    return _quality(int(record.sum()), both_bad, recent.last(model))
+    votes = int(record.sum())
+    bad = is_both_bad(recent.last(model))
+    rate = both_bad / votes if votes else None
+    first = len(bad) % _TREND_STEP_VOTES if len(bad) > _TREND_STEP_VOTES else 0
+    steps = [bad[k : k + _TREND_STEP_VOTES] for k in range(first, len(bad), _TREND_STEP_VOTES)]
+    return BothBadQuality(
+        votes,
+        both_bad,
+        rate,
+        None if rate is None else 1.0 - rate,
+        len(bad),
+        float(bad.mean()) if len(bad) else None,
+        tuple(float(step.mean()) for step in steps),
+    )
 
 
 def flagged_models(standing: Standing) -> Ints:
@@ -160,22 +173,6 @@ def quality_findings(standing: Standing) -> tuple[Finding, ...]:
         case = FREE_PROMPTS_CASE if standing.policy.free_prompts else {}
         findings.append(Finding("both-bad-prompts", {**case, **values}))
     return tuple(findings)
-
-
-def _quality(votes: int, both_bad: int, recent: npt.NDArray[np.uint8]) -> BothBadQuality:
-    bad = is_both_bad(recent)
-    rate = both_bad / votes if votes else None
-    first = len(bad) % _TREND_STEP_VOTES if len(bad) > _TREND_STEP_VOTES else 0
-    steps = [bad[k : k + _TREND_STEP_VOTES] for k in range(first, len(bad), _TREND_STEP_VOTES)]
-    return BothBadQuality(
-        votes,
-        both_bad,
-        rate,
-        None if rate is None else 1.0 - rate,
-        len(bad),
-        float(bad.mean()) if len(bad) else None,
-        tuple(float(step.mean()) for step in steps),
-    )
 
 
 def _flagged(standing: Standing, votes: RecentVotes, among: npt.NDArray[np.bool_]) -> Ints:

@@ -182,7 +182,7 @@ LIVE_PROMPTS: Study[LivePromptSettings, LivePromptResult] = Study(
         "tiltyard.core",
         "lab.live_prompt_studies",
         "lab.live_worlds",
-        "tiltyard.simulation.arena_observers",
+        "tiltyard.simulation.simulated_arena",
         "tiltyard.simulation.worlds",
     ),
 )

@@ -24,7 +24,7 @@ from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Floats
-from tiltyard.simulation.arena_observers import ExposureObserver
+from tiltyard.simulation.simulated_arena import ExposureObserver
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, average_win
 
 #: Each category is written in so much less often than the one before it.

@@ -134,8 +134,7 @@ UNITS = frozenset(
 )
 #: Numbers whose name is the field's own, or that are codes and not quantities.
 NOT_QUANTITIES = {
-    "src/tiltyard/core/policy/state/events.py": {"NO_FREE_PROMPT", "NO_SESSION"},
-    "src/tiltyard/core/policy/state/vote_marks.py": {"NO_MARK"},
+    "src/tiltyard/core/policy/state/events.py": {"NO_FREE_PROMPT", "NO_MARK", "NO_SESSION"},
     "src/tiltyard/core/policy/state/exposure_window.py": {"_NO_SERIAL"},
     "src/tiltyard/core/ratings/portable_functions.py": {
         "LN_10",

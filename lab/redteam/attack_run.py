@@ -17,7 +17,7 @@ from lab.redteam.log_board import out_of_range, rank_among
 from lab.redteam.memory_arena import MemoryArena, ServedPair
 from lab.redteam.outcomes import AttackOutcome
 from tiltyard.arena.log.event_log import LogKind
-from tiltyard.core.policy.state.vote_marks import NO_MARK, least_look_seconds
+from tiltyard.core.policy.state.events import NO_MARK, least_look_seconds
 
 #: Sessions of attackers are numbered from here.
 FIRST_ACCOUNT_CODE = 1_000_000

@@ -13,7 +13,7 @@ from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.operators.voters import list_flagged_groups
 from tiltyard.arena.rating.crowd_watch import CrowdWatch
 from tiltyard.core.integrity.voter_tests import SessionVotes, find_unlike_voters
-from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
+from tiltyard.core.policy.state.events import NO_MARK, VoteMark
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.postgres.connections import ConnectionPool
 

@@ -25,8 +25,8 @@ from tiltyard.arena.rating.log_replay import FoldProgress
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.arena_board import ArenaBoard
 from tiltyard.core.policy.matchmaking.matchmaker import choose
+from tiltyard.core.policy.state.events import NO_MARK, Look, VoteMark
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.vote_marks import NO_MARK, Look, VoteMark
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.settings.arena_settings import PUBLIC_AGEING_HOURS, ArenaSettings
 

@@ -39,7 +39,7 @@ from tiltyard.arena.rating.rater_progress import (
 from tiltyard.client import AsyncClient, Client
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.arena_board import ArenaBoard
-from tiltyard.core.policy.state.vote_marks import least_look_seconds
+from tiltyard.core.policy.state.events import least_look_seconds
 from tiltyard.errors import Busy, Crowded, Expired, TiltyardError
 from tiltyard.postgres.connections import (
     ConnectionPool,

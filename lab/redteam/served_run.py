@@ -15,7 +15,7 @@ from lab.redteam.honest_voters import VoterStream
 from lab.redteam.log_board import out_of_range, rank_among
 from lab.redteam.outcomes import AttackOutcome
 from lab.redteam.served_arena import ServedArena
-from tiltyard.core.policy.state.vote_marks import VoteMark
+from tiltyard.core.policy.state.events import VoteMark
 
 
 def run_served(filled: str, home: Path, plan: AttackPlan, size: AttackSize, seed: int) -> AttackOutcome:

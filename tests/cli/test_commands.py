@@ -20,7 +20,7 @@ from support.command import run
 from support.worlds import battles
 from tiltyard.core.battles import Battle
 from tiltyard.files import read_battles, write_battles
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 FIXTURES = Path(__file__).parents[1] / "files" / "fixtures"
 MODULE = (sys.executable, "-m", "tiltyard")

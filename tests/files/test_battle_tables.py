@@ -20,7 +20,7 @@ from tiltyard.errors import BadBattle, BadOption, CannotRate, InputError
 from tiltyard.files import battle_tables, open_battles, read_battles, write_battles
 from tiltyard.files.battle_tables import count_groups, count_table, models_by_group
 from tiltyard.foundation.option_names import command_line_spelling
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 FULL = [
     Battle.from_dict(row)

@@ -9,7 +9,7 @@ from support.live_arenas import made_arena
 from support.served import make_operator, served
 from support.visitors import sign_in
 from tiltyard.arena.operators import arena_changes
-from tiltyard.core.policy.state.vote_marks import VoteMark, unrated_reason
+from tiltyard.core.policy.state.events import VoteMark, unrated_reason
 from tiltyard.errors import BadOption
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings

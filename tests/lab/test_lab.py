@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 
 from lab.interval_coverage import MADE_BY, coverage
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, draw_world
 
 

@@ -12,7 +12,7 @@ from lab.redteam.honest_voters import VOTER_SHARES, VoterStream
 from lab.redteam.log_board import out_of_range, rank_among
 from lab.redteam.memory_arena import MemoryArena
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
+from tiltyard.core.policy.state.events import NO_MARK, VoteMark
 
 CONTENT = demo_content()
 TARGET = CONTENT.models.index("ibis-nano")

@@ -4,7 +4,7 @@ import pytest
 
 import tiltyard
 from tiltyard.errors import CannotRate
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 #: What JupyterLab says of tables in a cell, and its colours.
 STYLE = """

@@ -13,7 +13,7 @@ from tiltyard.files import open_battles, write_battles
 from tiltyard.runs.battle_rating import RateSettings
 from tiltyard.runs.run_folder import write_run
 from tiltyard.runs.site_folder import publish_site
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 WIDE = (1920, 1080)
 #: What eight models are called: markup, right to left, overrides, no spaces, no width.

@@ -42,7 +42,7 @@ from tiltyard.settings.tournament_config import (
     load_placement,
 )
 from tiltyard.settings.yaml_file import parse_yaml, read_yaml, write_yaml
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 from tiltyard.tournaments.cost_estimate import PlannedQuestion
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 import tiltyard
 from tiltyard.files import write_battles
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 NAMES = [
     "ABReport",

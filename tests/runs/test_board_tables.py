@@ -10,7 +10,7 @@ import tiltyard
 from support.framed_battles import demo_rows
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.runs.manifest import BOOTSTRAP
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 ROWS = [battle.to_dict() for battle in demo_battles(2000)]
 

@@ -8,7 +8,7 @@ import pytest
 
 import tiltyard
 from support.command import run
-from tiltyard.core.battles.near_duplicates import first_of_same
+from tiltyard.core.battles.repeats import first_of_same
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.files.battle_source import open_data

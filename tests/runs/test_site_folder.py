@@ -23,7 +23,7 @@ from tiltyard.runs.run_folder import write_run
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.site_folder import SITE_INDEX, publish_site
 from tiltyard.runs.site_verification import verify
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 SETTINGS = {
     "plain": RateSettings(arena="Garden", n_bootstraps=3),

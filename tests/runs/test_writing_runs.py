@@ -22,7 +22,7 @@ from tiltyard.runs.battle_rating import RateSettings, method_of, open_all, rate_
 from tiltyard.runs.manifest import file_hash, read_manifest
 from tiltyard.runs.run_folder import write_run, written_files
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 BARE = RateSettings(BradleyTerry(interval="none"))
 

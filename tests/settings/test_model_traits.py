@@ -3,8 +3,7 @@
 import pytest
 
 from tiltyard.errors import BadConfig
-from tiltyard.settings.model_traits import ModelTraits, request_fields
-from tiltyard.settings.prices import PriceEntry, open_prices
+from tiltyard.settings.prices import ModelTraits, PriceEntry, open_prices, request_fields
 from tiltyard.settings.tournament_config import load_config, resolve_config
 from tiltyard.settings.yaml_file import write_yaml
 

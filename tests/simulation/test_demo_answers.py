@@ -17,12 +17,14 @@ from tiltyard.simulation.demo.demo_roster import (
     MODELS,
     NEWCOMER,
     PUSHED,
+    REMARKS,
     RETIRED,
     AnswerLevel,
     demo_prompts,
+    human_preference,
+    judge_preference,
     level_of,
 )
-from tiltyard.simulation.demo.demo_voters import REMARKS, human_preference, judge_preference
 from tiltyard.simulation.demo.model_answers import Canvas, demo_answers, draw_picture, synthesise_tune
 
 

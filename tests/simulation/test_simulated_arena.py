@@ -22,7 +22,6 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.report import validity_report
 from tiltyard.errors import BadOption, NoMatchup
-from tiltyard.simulation.arena_observers import batch_strengths, share_in_order
 from tiltyard.simulation.simulated_arena import (
     ARENA,
     MATCHMAKERS,
@@ -31,8 +30,10 @@ from tiltyard.simulation.simulated_arena import (
     SimulatedArenaResult,
     SimulationSettings,
     arena_log,
+    batch_strengths,
     first_changes,
     matchmaker_of,
+    share_in_order,
     simulate,
 )
 from tiltyard.simulation.studies import canonical_text, from_plain, run_study, to_plain

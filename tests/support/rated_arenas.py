@@ -21,10 +21,9 @@ from tiltyard.arena.log.event_log import (
     append_batch,
 )
 from tiltyard.arena.rating.rater_progress import read_rated_arenas
-from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
+from tiltyard.core.policy.state.events import NO_MARK, NO_SESSION, Event, Events, VoteMark
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import method_from_dict, method_to_dict
-from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.postgres.connections import connect, connect_async
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -15,7 +15,7 @@ from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.files import open_battles, write_battles
 from tiltyard.runs.battle_rating import RateSettings
 from tiltyard.runs.run_folder import write_run
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 CATEGORIES = ("chat", "code", "creative", "hard prompts", "law", "mathematics", "multi-turn", "translation")
 MODELS = tuple(f"{name}-{size}b" for size in (4, 12, 32, 70) for name in (

@@ -25,7 +25,7 @@ from tiltyard.runs.manifest import (
 )
 from tiltyard.runs.run_folder import write_run, written_files
 from tiltyard.runs.run_verification import Verification, verify_run
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 SHORT_ELO = Elo(n_permutations=4, n_bootstraps=4)
 

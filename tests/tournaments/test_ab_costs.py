@@ -7,7 +7,7 @@ from support.sizes import sized
 from tiltyard import ab
 from tiltyard.files.answer import Answer, AnswerUsage
 from tiltyard.settings.prices import read_prices
-from tiltyard.tournaments.ab_costs import MIN_SAMPLE_COUNT, cost_ratios
+from tiltyard.tournaments.ab_scores import MIN_SAMPLE_COUNT, cost_ratios
 
 
 def answers(model, dollars=(), *, usage=AnswerUsage, field="cost_usd", score=1.0, **more):

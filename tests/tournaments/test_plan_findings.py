@@ -15,7 +15,7 @@ from tiltyard.core.judging.question import Rubric
 from tiltyard.errors import BadConfig
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.settings.tournament_config import SHIPPED, shipped_rubric
-from tiltyard.tournaments.plan_findings import plan_findings, rubric_findings
+from tiltyard.tournaments.preflight import plan_findings, rubric_findings
 
 
 def without_gold(arranged, *names):

@@ -27,8 +27,7 @@ from tiltyard.cli.options import (
     stated_prices,
 )
 from tiltyard.errors import BadOption
-from tiltyard.report.escapes import escape_controls
-from tiltyard.report.plain_table import plain_table
+from tiltyard.report.escapes import escape_controls, plain_table
 
 if TYPE_CHECKING:
     from tiltyard.cli.progress import QuietProgress

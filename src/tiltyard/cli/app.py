@@ -19,7 +19,6 @@ from tiltyard.cli import (
     ab,
     agree,
     arena,
-    check,
     demo,
     judge,
     maintenance,
@@ -79,7 +78,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("ab")(ab.ab)
-app.command("check")(check.check)
+app.command("check")(rate.check)
 app.command("rate", cls=rate.RateCommand)(rate.rate)
 app.command("compare")(rate.compare)
 app.command("verify")(run_folders.verify)

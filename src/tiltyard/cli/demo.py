@@ -89,7 +89,7 @@ def battles(
 ) -> None:
     """Write a sample file of battles between invented models."""
     from tiltyard.files import write_battles
-    from tiltyard.simulation.demo.demo_voters import demo_battles
+    from tiltyard.simulation.demo.demo_roster import demo_battles
 
     write_battles(file, demo_battles(n, seed))
     typer.echo(f"Wrote {n:,} battles to {file}. Next: tiltyard rate {file}", err=True)
@@ -130,19 +130,19 @@ async def _filled(
 def demo_script() -> DemoScript:
     """What happens in the demo's arena."""
     from tiltyard.arena.demo_arena import DemoScript
-    from tiltyard.simulation.demo import demo_roster, demo_voters, model_answers
+    from tiltyard.simulation.demo import demo_roster, model_answers
 
     return DemoScript(
         arena=_ARENA,
         title="Invented models",
         answers=tuple(model_answers.demo_answers()),
-        people=demo_voters.human_preference(),
-        judges=demo_voters.judge_preference(),
+        people=demo_roster.human_preference(),
+        judges=demo_roster.judge_preference(),
         retired=demo_roster.RETIRED,
         newcomer=demo_roster.NEWCOMER,
         pushed=demo_roster.PUSHED,
-        remarks=demo_voters.REMARKS,
-        complaint=demo_voters.COMPLAINT,
+        remarks=demo_roster.REMARKS,
+        complaint=demo_roster.COMPLAINT,
     )
 
 

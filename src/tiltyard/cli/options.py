@@ -14,8 +14,7 @@ import typer
 from typer.models import OptionInfo
 
 from tiltyard.errors import BadOption
-from tiltyard.foundation.option_names import with_options
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import quoted, with_options
 from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.rating_options import RATING_OPTIONS, WriteAs
 

@@ -16,8 +16,7 @@ from tiltyard.cli.database_options import (
     serving_environment,
 )
 from tiltyard.errors import BadOption
-from tiltyard.report.escapes import escape_controls
-from tiltyard.report.plain_table import plain_table
+from tiltyard.report.escapes import escape_controls, plain_table
 
 if TYPE_CHECKING:
     from tiltyard.arena.operators.panel_records import PanelRecord

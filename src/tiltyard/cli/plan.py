@@ -128,7 +128,7 @@ def plan(
         planned_questions,
     )
     from tiltyard.tournaments.paid_judgments import read_paid_judgments
-    from tiltyard.tournaments.plan_findings import plan_findings
+    from tiltyard.tournaments.preflight import plan_findings
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run
 
     request = RunRequest(

@@ -234,7 +234,7 @@ def tell_missing(prepared: PreparedRun, *, retired: bool = True) -> None:
 
 def tell_findings(prepared: PreparedRun) -> None:
     """Report what the plan should make its reader think of before anything is paid."""
-    from tiltyard.tournaments.plan_findings import plan_findings
+    from tiltyard.tournaments.preflight import plan_findings
 
     for finding in plan_findings(prepared.plan, prepared.mode):
         typer.echo(escape_controls(str(finding)), err=True)

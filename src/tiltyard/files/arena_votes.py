@@ -17,7 +17,7 @@ from tiltyard.files.format import (
     parse_arena_time,
     row_of,
 )
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import quoted
 
 _ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
 _CONVERSATIONS = ("conversation_a", "conversation_b")

@@ -39,7 +39,7 @@ from tiltyard.files.records import Records
 from tiltyard.files.row_reader import RowReader
 from tiltyard.files.value_repairs import ValueRepairs
 from tiltyard.foundation.arrays import Bools
-from tiltyard.foundation.quoted_values import quoted_list
+from tiltyard.foundation.option_names import quoted_list
 
 #: The columns of an arena's export that say whether the vote was blind, and why it is not rated.
 BLIND, UNRATED = "blind", "unrated"

@@ -18,16 +18,14 @@ from tiltyard.core.battles import BattleBatch, GroupTableBuilder, Kind, NameColu
 from tiltyard.core.battles.batch import TAGS
 from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF_TOLERANCE
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, Levels, hash_buffer, hash_texts
-from tiltyard.core.battles.near_duplicates import first_of_same
 from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
-from tiltyard.core.battles.repeats import RepeatFinder
+from tiltyard.core.battles.repeats import RepeatFinder, first_of_same
 from tiltyard.errors import BadBattle, BadOption, UnreadableFile
 from tiltyard.files.battle_source import BattleSource, explain_invalid, open_battles, require_column
 from tiltyard.files.battle_writer import battle_batches, write_batches
 from tiltyard.files.canonical_columns import RESPONSES
 from tiltyard.foundation.arrays import Bools, Floats
-from tiltyard.foundation.option_names import option_name
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import option_name, quoted
 
 #: Called with the number of battles read since the last call, and with 0 when all are read.
 Progress = Callable[[int], None]

@@ -22,8 +22,7 @@ from tiltyard.files.read_options import with_headers
 from tiltyard.files.records import FileRecords, Record, Records
 from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
 from tiltyard.files.zip_members import open_zip
-from tiltyard.foundation.option_names import option_name
-from tiltyard.foundation.quoted_values import quoted, quoted_list
+from tiltyard.foundation.option_names import option_name, quoted, quoted_list
 
 _NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
 #: What else a table of winners and losers may say of a battle; ``label``, ``pref`` and ``both_bad`` have no meaning in it.

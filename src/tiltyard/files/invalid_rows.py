@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from tiltyard.core.battles.alike_names import spelling_key
 from tiltyard.errors import BadBattle
 from tiltyard.files.read_options import outcome_word
-from tiltyard.foundation.option_names import option_name
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import option_name, quoted
 
 #: Distinct problems that are kept apart; the rest is counted as one.
 _MAX_PROBLEMS = 1000

@@ -21,7 +21,7 @@ from tiltyard.files.format import (
     has_columns,
     row_of,
 )
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import quoted
 
 _FIRST, _SECOND = Outcome.MODEL_A, Outcome.MODEL_B
 _SCORES = {

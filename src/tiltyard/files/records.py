@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import quoted
 
 #: Rows converted to Python objects at a time: conversations are large.
 RECORD_BATCH_ROWS = 1024

@@ -21,8 +21,7 @@ from tiltyard.files.read_options import named_winner, outcome_word
 from tiltyard.files.records import Records
 from tiltyard.files.style_text import style_row
 from tiltyard.files.value_repairs import ValueRepairs
-from tiltyard.foundation.option_names import option_name
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import option_name, quoted
 
 #: Appended if a preference contradicts the winner: JudgeArena's early files look like native ones.
 _OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with "

@@ -22,8 +22,7 @@ from tiltyard.files.answer_formats.answer_tables import (
 )
 from tiltyard.files.format_detection import open_records
 from tiltyard.files.memory_records import records_in_memory
-from tiltyard.foundation.option_names import option_name, require_flag
-from tiltyard.foundation.quoted_values import quoted, quoted_list
+from tiltyard.foundation.option_names import option_name, quoted, quoted_list, require_flag
 
 #: What computing leaves of equal scores, such as 0.1 + 0.2 beside 0.3.
 _ROUNDING_SHARE = 1e-9

@@ -1,11 +1,11 @@
-"""The names of options in messages: as parameters in Python, as flags on the command line."""
+"""The names of options in messages, as parameters in Python and as flags on the command line; and the values of others."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -13,8 +13,22 @@ from typing import Any
 
 from tiltyard.errors import BadOption
 
+_VALUE_CHARACTERS = 80
+_LISTED_COUNT = 30
 #: Characters that mean something to a shell, wherever they stand.
 _FOR_SHELLS = re.compile(r"[\s'\"$`\\;&|<>()*?!#]")
+
+
+def quoted(value: object) -> str:
+    """The value as Python writes it, cut where it is long."""
+    text = repr(value[: _VALUE_CHARACTERS + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _VALUE_CHARACTERS + 2 else f"{text[:_VALUE_CHARACTERS]}…"
+
+
+def quoted_list(values: Sequence[str]) -> str:
+    """The first of some values, each quoted, joined by commas; ``(none)`` if there are none."""
+    shown = [*map(quoted, values[:_LISTED_COUNT]), *(["…"] if len(values) > _LISTED_COUNT else [])]
+    return ", ".join(shown) or "(none)"
 
 
 class _Spelling:

@@ -15,8 +15,7 @@ from tiltyard.judges.providers.provider_factory import open_provider
 from tiltyard.judges.requests import JudgeRequest, ReplyLimits, token_upper_bound
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.model_endpoints import REPLAY
-from tiltyard.settings.model_traits import ModelTraits
-from tiltyard.settings.prices import ModelRetirement, Price, PriceBook, open_prices
+from tiltyard.settings.prices import ModelRetirement, ModelTraits, Price, PriceBook, open_prices
 from tiltyard.settings.tournament_config import JudgeSettings, RunMode, TournamentConfig
 
 

@@ -1,11 +1,11 @@
-"""Text from others, made safe for a terminal and for Markdown."""
+"""Text from others, made safe for a terminal and for Markdown; and tables in plain text."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: Characters with a meaning in Markdown. Those that a backslash does not escape in some dialects,
 #: and those that turn bare text into links, become entities.
@@ -37,3 +37,18 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 def _inert(cell: object) -> object:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+
+
+def plain_table(rows: Sequence[Sequence[object]]) -> str:
+    """Columns with two spaces between them, the heads first; numbers on the right."""
+    texts = [[escape_controls(str(value)) for value in row] for row in rows]
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    right = [len(column) > 1 and all(isinstance(value, int) for value in column[1:]) for column in columns]
+    return "\n".join(
+        "  ".join(
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in texts
+    )

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tiltyard.core.battles import Battle, Label, Outcome
-from tiltyard.core.judging.canaries import MIN_PROOF_COUNT
+from tiltyard.core.judging.canaries import MIN_PROOF_COUNT, JudgeProof
 from tiltyard.core.judging.diagnostics.judge_diagnostics import VerdictObserver, list_judge_findings
-from tiltyard.core.judging.judge_proof import JudgeProof
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.paired_difference import (

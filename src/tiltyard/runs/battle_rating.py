@@ -24,10 +24,9 @@ from tiltyard.core.board.win_rates import (
     find_baseline,
 )
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Ratings
-from tiltyard.core.ratings.adaptive_pairs import pairing_findings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.level_test import LEVELS
-from tiltyard.core.ratings.log_findings import log_findings
+from tiltyard.core.ratings.log_findings import log_findings, pairing_findings
 from tiltyard.core.ratings.ranks import Flip, FlipUnit, rank_models, votes_to_flip
 from tiltyard.core.ratings.result import RatingExtras
 from tiltyard.errors import BadOption, CannotRate

@@ -25,9 +25,9 @@ from tiltyard.files.read_options import READ_DEFAULTS, ReadDataOptions, ReadOpti
 from tiltyard.foundation.option_names import require_flag, with_options
 from tiltyard.report.board_charts import HEATMAP_MODELS, Picture, ratings_chart, win_rate_picture
 from tiltyard.report.board_formats import boards_columns, boards_csv, boards_latex, boards_markdown
+from tiltyard.report.escapes import plain_table
 from tiltyard.report.methods_text import RunFacts, methods_text
 from tiltyard.report.notebook_board import MAX_ROWS, board_fragment, comparison_fragment, groups_fragment
-from tiltyard.report.plain_table import plain_table
 from tiltyard.runs.battle_rating import (
     RateSettings,
     choose_by_format,

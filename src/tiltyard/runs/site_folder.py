@@ -14,8 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT, CheckCounts
-from tiltyard.core.judging.judge_proof import judge_proofs
+from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT, CheckCounts, judge_proofs
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.paired_difference import ABDecision, decide

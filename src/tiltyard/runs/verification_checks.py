@@ -21,7 +21,7 @@ from tiltyard.files.battle_writer import json_line
 from tiltyard.files.parquet_tables import read_columns
 from tiltyard.files.read_limits import bounded_lines
 from tiltyard.foundation.local_files import open_regular, read_regular
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import quoted
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line, parse_document
 
 #: The tolerance in rating points of a recomputed number: processors, numbers of threads and

@@ -40,8 +40,7 @@ from tiltyard.settings.model_endpoints import (
     key_variable,
     route_problems,
 )
-from tiltyard.settings.model_traits import request_fields
-from tiltyard.settings.prices import Dollars, Price, PriceBook, PriceEntry, open_prices
+from tiltyard.settings.prices import Dollars, Price, PriceBook, PriceEntry, open_prices, request_fields
 from tiltyard.settings.tournament_sections import GenerateSection, Prices
 from tiltyard.settings.yaml_file import read_yaml
 

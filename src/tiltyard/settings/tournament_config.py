@@ -37,13 +37,13 @@ from tiltyard.settings.config_section import (
     validate_section,
 )
 from tiltyard.settings.model_endpoints import REPLAY, address_problem, key_variable
-from tiltyard.settings.model_traits import request_fields
 from tiltyard.settings.prices import (
     HALF_A_PRICE,
     PriceBook,
     PriceEntry,
     merged_prices,
     open_prices,
+    request_fields,
     unpriced_models,
 )
 from tiltyard.settings.tournament_sections import (

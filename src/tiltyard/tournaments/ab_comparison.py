@@ -26,7 +26,6 @@ from tiltyard.report.judging_sections import paid_text
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS, ab_level
 from tiltyard.settings.prices import PICODOLLARS_PER_USD, PriceEntry, read_prices
 from tiltyard.settings.ready_tournaments import DEFAULT_RUBRIC, QuickJudge
-from tiltyard.tournaments.ab_costs import cost_ratios
 from tiltyard.tournaments.ab_run import JudgedComparison, StopRule, compare_judged, write_ab_inputs
 from tiltyard.tournaments.ab_scores import (
     NO_CLUSTERS,
@@ -34,6 +33,7 @@ from tiltyard.tournaments.ab_scores import (
     clusters_of,
     common_scores,
     compare_scores,
+    cost_ratios,
     lower_is_better,
     refuse_unknown_scores,
     score_table,

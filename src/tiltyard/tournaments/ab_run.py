@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tiltyard.core.judging.judge_proof import JudgeProof
+from tiltyard.core.judging.canaries import JudgeProof
 from tiltyard.core.judging.power_analysis import expected_precision
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.core.ratings.findings import Finding

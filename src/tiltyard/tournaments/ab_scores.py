@@ -1,12 +1,14 @@
-"""Is B better than A, by the scores that both carry: the mean difference over samples, what they come in, and its interval."""
+"""Is B better than A, by the scores that both carry: the mean difference over samples, its interval, and what answers cost."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
+from scipy.special import stdtrit
 
 from tiltyard.core.ratings.level_test import holm, p_of_exchange
 from tiltyard.core.ratings.paired_difference import (
@@ -18,11 +20,13 @@ from tiltyard.core.ratings.paired_difference import (
     prompts_needed,
 )
 from tiltyard.errors import BadOption
-from tiltyard.files.answer import Answer
+from tiltyard.files.answer import Answer, AnswerUsage
 from tiltyard.files.answer_formats.answer_tables import ERROR_METRICS, SHARE_METRICS
 from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.foundation.option_names import option_name
-from tiltyard.report.ab_report import GUARD_FAILED, ABReport, interval_text
+from tiltyard.judges.providers.provider import Usage
+from tiltyard.report.ab_report import GUARD_FAILED, ABReport, CostRatio, interval_text
+from tiltyard.settings.prices import PICODOLLARS_PER_USD, PriceBook, PriceEntry, open_prices
 
 #: Scores of one model: metric → prompt → values of its repeats.
 ScoreTable = Mapping[str, Mapping[str, list[float]]]
@@ -33,6 +37,8 @@ _LARGE_SCORE_POINTS = 10.0
 NO_CLUSTERS = "prompt"
 #: Fields of an answer that samples can come in; further ones are those that a file has beside them.
 _FIELDS = ("category", "source", "language")
+#: Costs of fewer samples are not compared: a few long answers would decide.
+MIN_SAMPLE_COUNT = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,3 +268,79 @@ def _scale_note(a: Collection[float], b: Collection[float]) -> Iterator[str]:
             f"the scores of A are between {min(a):g} and {max(a):g}, those of B between {min(b):g} and {max(b):g}: "
             "their scales seem to differ"
         )
+
+
+def cost_ratios(
+    first: Sequence[Answer],
+    second: Sequence[Answer],
+    cluster: str | None = None,
+    prices: Mapping[str, PriceEntry] | None = None,
+) -> tuple[CostRatio, ...]:
+    """What the second model's answers cost by the first's, where both are known.
+
+    The interval is that of the logarithm of the ratio, by leaving out one sample at a time. It respects clusters as the
+    interval of a score does. Dollars that a log does not state follow from
+    its tokens, at stated prices or those of the built-in list; an unknown price is no cost.
+    """
+    book = open_prices(prices)
+    sides = [_amounts(side, book) for side in (first, second)]
+    return tuple(
+        found
+        for name in ("dollars", "output tokens", "seconds")
+        if (found := _ratio(name, sides[0][name], sides[1][name], (*first, *second), cluster)) is not None
+    )
+
+
+def _ratio(
+    name: str,
+    first: Mapping[str, list[float]],
+    second: Mapping[str, list[float]],
+    answers: Sequence[Answer],
+    cluster: str | None,
+) -> CostRatio | None:
+    both = [prompt for prompt in first if prompt in second]
+    if len(both) < MIN_SAMPLE_COUNT:
+        return None
+    a, b = (np.array([np.mean(side[prompt]) for prompt in both]) for side in (first, second))
+    mean_a, mean_b = float(a.mean()), float(b.mean())
+    if not (np.count_nonzero(a) > 1 and np.count_nonzero(b) > 1):
+        return None
+    without = np.log((b.sum() - b) / (a.sum() - a))
+    influence = (len(both) - 1.0) * (without.mean() - without)
+    found = clustered_difference(influence, None, answers, both, cluster, [])
+    # A few long answers can carry most of a mean: as many degrees of freedom as even answers with their weight.
+    even = 1.0 / float(((a / a.sum() + b / b.sum()) ** 2).sum() / 4.0)
+    half = (found.high - found.low) / 2.0 * _quantile(min(found.clusters, even)) / _quantile(found.clusters)
+    low, high = (mean_b / mean_a * float(np.exp(end)) for end in (-half, half))
+    return CostRatio(name, len(both), mean_a, mean_b, low, high)
+
+
+def _quantile(count: float) -> float:
+    return float(stdtrit(max(count - 1.0, 1.0), 0.975))
+
+
+def _amounts(answers: Iterable[Answer], book: PriceBook) -> Mapping[str, Mapping[str, list[float]]]:
+    """By name and sample: what its repeats cost, as far as it is known."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for answer in answers:
+        usage = answer.usage or AnswerUsage()
+        amounts = {
+            "dollars": _dollars(answer.model, usage, book) if usage.cost_usd is None else usage.cost_usd,
+            "output tokens": usage.output_tokens,
+            "seconds": usage.latency_seconds,
+        }
+        for name, amount in amounts.items():
+            if amount is not None:
+                found[name][answer.prompt_id].append(float(amount))
+    return found
+
+
+def _dollars(model: str, usage: AnswerUsage, book: PriceBook) -> float | None:
+    """The cost of an answer's tokens; input from a cache counts as other input."""
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    provider, _, name = model.rpartition("/")
+    price = book.price(provider, model) or book.price(provider, name)
+    if price is None:
+        return None
+    return price.cost(Usage(usage.input_tokens, usage.output_tokens), batch=False) / PICODOLLARS_PER_USD

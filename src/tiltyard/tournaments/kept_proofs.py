@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from tiltyard.core.judging.judge_proof import JudgeProof, judge_proofs
+from tiltyard.core.judging.canaries import JudgeProof, judge_proofs
 from tiltyard.core.judging.question import QuestionTexts, build_chat_prompt
 from tiltyard.judges.judging_run import QuestionResults
 from tiltyard.judges.ledger import Ledger

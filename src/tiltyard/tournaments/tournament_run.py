@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tiltyard.core.board import RatedGroup
-from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT
-from tiltyard.core.judging.judge_proof import JudgeProof
+from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT, JudgeProof
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles

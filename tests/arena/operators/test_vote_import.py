@@ -27,7 +27,7 @@ from tiltyard.arena.operators.voters import list_flagged_groups, list_voter_page
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
-from tiltyard.core.policy.state.vote_marks import VoteMark
+from tiltyard.core.policy.state.events import VoteMark
 from tiltyard.errors import Conflict, InputError, StoreFault
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.postgres.connections import connect, open_pool

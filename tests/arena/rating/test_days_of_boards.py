@@ -15,7 +15,7 @@ from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, op
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.arena.rating.rater_progress import RatedArena, event_time
-from tiltyard.core.board.arrivals import MIN_DAYS
+from tiltyard.core.board.cross_check import MIN_DAYS
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

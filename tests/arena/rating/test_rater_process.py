@@ -21,7 +21,7 @@ from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_process import Leadership, RaterProcess
 from tiltyard.arena.rating.rater_progress import event_time, read_rater_progress
-from tiltyard.core.policy.state.vote_marks import VoteMark
+from tiltyard.core.policy.state.events import VoteMark
 from tiltyard.errors import BadOption, Deposed, StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

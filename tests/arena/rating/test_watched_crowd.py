@@ -17,8 +17,8 @@ from tiltyard.arena.rating.arena_rater import ArenaRater
 from tiltyard.arena.rating.crowd_watch import RatedPlace, WatchedCrowd
 from tiltyard.arena.rating.rater_process import Leadership
 from tiltyard.arena.rating.rater_progress import read_exclusion_changes
+from tiltyard.core.policy.state.events import NO_MARK, VoteMark
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -17,7 +17,7 @@ from tiltyard.arena.voting.personal_boards import read_own_counts, read_own_rece
 from tiltyard.arena.voting.sent_responses import SentResponse
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.vote_marks import VoteMark
+from tiltyard.core.policy.state.events import VoteMark
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -15,11 +15,12 @@ from tiltyard.core.judging.canaries import (
     PLANTED_COUNT,
     SPOILT_KINDS,
     CheckCounts,
+    JudgeProof,
     check_questions,
+    judge_proofs,
     missed_kinds,
     question_texts,
 )
-from tiltyard.core.judging.judge_proof import JudgeProof, judge_proofs
 from tiltyard.core.judging.matches import Match, Prompt, draw_order, pilot_subset
 from tiltyard.core.judging.question import Question, QuestionPurpose, QuestionTexts
 from tiltyard.core.judging.verdict import VerdictStep

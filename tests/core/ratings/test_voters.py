@@ -12,7 +12,7 @@ from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.sandwich import two_way_keys
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.voter_test import voters_differ
+from tiltyard.core.ratings.variance import voters_differ
 
 M = 4
 ELO = Elo(n_permutations=10, n_bootstraps=40, n_orders=2)

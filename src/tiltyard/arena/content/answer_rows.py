@@ -27,8 +27,7 @@ from tiltyard.files.answer_formats.answer_columns import ColumnChoice, TableColu
 from tiltyard.files.input_file import InputFile, open_input
 from tiltyard.files.style_text import measure_style
 from tiltyard.files.upload_reader import NATIVE_FORMATS, UPLOAD_NAME, BadRow, UploadReader, bad_row
-from tiltyard.foundation.option_names import option_name
-from tiltyard.foundation.quoted_values import quoted_list
+from tiltyard.foundation.option_names import option_name, quoted_list
 
 #: Maximum bytes of a prompt.
 MAX_PROMPT_BYTES = 1024 * 1024

@@ -40,8 +40,7 @@ from tiltyard.arena.log.event_details import (
     VoteDetail,
 )
 from tiltyard.arena.log.matchup_endings import EndingBuffer, MatchupEnding
-from tiltyard.core.policy.state.events import NO_FREE_PROMPT
-from tiltyard.core.policy.state.vote_marks import NO_MARK, Unrated, unrated_reason
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_MARK, Unrated, unrated_reason
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.foundation.telemetry import EVENTS, LOCK_WAIT_SECONDS
 from tiltyard.postgres.connections import Database, translate_errors

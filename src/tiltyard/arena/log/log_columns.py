@@ -12,8 +12,7 @@ from psycopg import Connection
 from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.log.event_details import EventDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
-from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
-from tiltyard.core.policy.state.vote_marks import RATED_MARKS, VoteMark
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, RATED_MARKS, Event, Events, VoteMark
 from tiltyard.foundation.arrays import Bools, Ints
 from tiltyard.postgres.connections import translate_errors
 

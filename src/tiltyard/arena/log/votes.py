@@ -23,9 +23,8 @@ from tiltyard.arena.log.buckets import (
     find_statement_sync,
 )
 from tiltyard.arena.log.event_details import VoteDetail
-from tiltyard.core.policy.state.events import NO_FREE_PROMPT
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, Unrated
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
 from tiltyard.foundation.arrays import Bools, Ints
 from tiltyard.postgres.connections import Connection, ConnectionPool, translate_errors

@@ -33,8 +33,8 @@ from tiltyard.arena.log.event_log import HUMAN, LogBatch, OpenMatchup, append_ba
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.matchup_ids import new_matchup_id
 from tiltyard.core.battles import Battle, Kind
+from tiltyard.core.policy.state.events import VoteMark
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.core.policy.state.vote_marks import VoteMark
 from tiltyard.errors import BadBattle, CannotRate, Conflict, StoreFault, UnreadableFile
 from tiltyard.files.battle_source import explain_invalid, open_file
 from tiltyard.files.input_file import open_input, translate_read_errors

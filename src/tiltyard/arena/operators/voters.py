@@ -32,7 +32,7 @@ from tiltyard.core.integrity.voter_tests import (
     VoterTest,
     find_unlike_voters,
 )
-from tiltyard.core.policy.state.vote_marks import Unrated
+from tiltyard.core.policy.state.events import Unrated
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool

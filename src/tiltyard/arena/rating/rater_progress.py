@@ -13,7 +13,7 @@ from tiltyard.arena.boards.snapshots import Snapshot, add_snapshot, notify_snaps
 from tiltyard.arena.log.buckets import fetch_row_sync, fetch_rows_sync
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, add_checkpoint
-from tiltyard.core.board.arrivals import MIN_DAYS
+from tiltyard.core.board.cross_check import MIN_DAYS
 from tiltyard.errors import Deposed, StoreFault
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement

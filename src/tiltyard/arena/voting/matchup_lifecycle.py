@@ -43,8 +43,7 @@ from tiltyard.arena.voting.sent_responses import look_mark
 from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, SentVote, Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
-from tiltyard.core.policy.state.events import NO_FREE_PROMPT
-from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark, unrated_reason
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_MARK, VoteMark, unrated_reason
 from tiltyard.errors import Busy, Closed, Conflict, Expired, Paused
 
 #: A reopened matchup stays open at least this long, or for the arena's ``expiry_seconds`` if that is shorter.

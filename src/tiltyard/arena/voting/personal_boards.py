@@ -27,7 +27,7 @@ from tiltyard.core.board.voter_board import (
     own_board,
 )
 from tiltyard.core.live.prompt_texts import free_prompt_name
-from tiltyard.core.policy.state.vote_marks import Unrated
+from tiltyard.core.policy.state.events import Unrated
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import Connection, ConnectionPool

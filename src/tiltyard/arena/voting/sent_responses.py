@@ -16,7 +16,7 @@ from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import OpenMatchup
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.core.policy.state.vote_marks import Look
+from tiltyard.core.policy.state.events import Look
 from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 

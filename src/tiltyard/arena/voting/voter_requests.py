@@ -11,7 +11,7 @@ from tiltyard.arena.log.event_details import ServedDetail, VoteDetail
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.voting.sent_responses import SentSides
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.vote_marks import Unrated
+from tiltyard.core.policy.state.events import Unrated
 
 #: Seconds after the undo deadline during which remarks are still accepted, if the names are not revealed.
 REMARK_GRACE_SECONDS = 60.0

@@ -19,7 +19,7 @@ from tiltyard.core.battles.outcome import (
     parse_outcome,
 )
 from tiltyard.errors import BadBattle
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import quoted
 
 #: How far the preference of a tie may be from one half.
 TIE_PREF_TOLERANCE = 0.25

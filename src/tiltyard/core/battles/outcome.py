@@ -6,7 +6,7 @@ import enum
 import re
 
 from tiltyard.errors import BadBattle
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import quoted
 
 
 class Outcome(enum.StrEnum):

@@ -12,9 +12,8 @@ from tiltyard.core.battles import Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import PairScores, pairs_by_sorting, score_pairs, tie_share
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.scoring import Scoring, sum_by_index
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.foundation.arrays import Floats
 

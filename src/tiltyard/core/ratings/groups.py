@@ -11,8 +11,8 @@ from scipy.sparse.csgraph import NegativeCycleError, bellman_ford
 
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.findings import MIN_BATTLES, Finding
-from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import BattleRecord, PairScores
+from tiltyard.core.ratings.scoring import sum_by_index
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.foundation.arrays import Bools, Floats, Ints
 

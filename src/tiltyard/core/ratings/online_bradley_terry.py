@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles, Kind
-from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import PairScores, pairs_from_points
 from tiltyard.core.ratings.portable_functions import (
     LN_10,
@@ -39,7 +38,7 @@ from tiltyard.core.ratings.portable_functions import (
     sum_rows,
     weighted_sum,
 )
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.scoring import Scoring, sum_by_index
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Floats
 

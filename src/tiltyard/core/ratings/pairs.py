@@ -10,8 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tiltyard.core.battles import Counts, Kind
-from tiltyard.core.ratings.index_sums import sum_by_index
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.scoring import Scoring, sum_by_index
 from tiltyard.foundation.arrays import Floats, Ints
 
 #: The largest number of models for which unweighted counts are a dense array (15 MB); others are sorted.

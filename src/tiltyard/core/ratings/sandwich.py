@@ -18,7 +18,7 @@ from scipy.sparse import coo_array
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
-from tiltyard.core.ratings.index_sums import sum_by_index
+from tiltyard.core.ratings.scoring import sum_by_index
 from tiltyard.foundation.arrays import Floats
 
 Indices = npt.NDArray[np.integer[Any]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -13,10 +13,11 @@ from scipy.special import ndtri, stdtrit
 from tiltyard.core.battles import Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, SAMPLE_VOTERS, WARN_DOF, Finding
-from tiltyard.core.ratings.group_fit import FittedStrengths
+from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
+from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.leave_one_out import leave_one_out
 from tiltyard.core.ratings.level_test import departing_levels, holds_whole_prompts, level_key
-from tiltyard.core.ratings.pairs import tie_share
+from tiltyard.core.ratings.pairs import score_pairs, tie_share
 from tiltyard.core.ratings.result import Interval, Ratings, Uncertainty
 from tiltyard.core.ratings.sandwich import (
     KeyOf,
@@ -30,10 +31,12 @@ from tiltyard.core.ratings.sandwich import (
 )
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of, plural
-from tiltyard.core.ratings.voter_test import voters_differ
 from tiltyard.errors import BadOption, CannotRate
-from tiltyard.foundation.arrays import Bools, Floats
+from tiltyard.foundation.arrays import Bools, Floats, Ints
 
+#: Voters count as different at this level. It is far above 5 %, because to miss a difference costs more than to find one.
+_LEVEL = 0.2
+_PERMUTATION_COUNT = 99
 #: A variance (in points squared) this small counts as zero: every battle went as the ratings expect.
 ZERO_VARIANCE_TOLERANCE = 1e-9
 
@@ -45,6 +48,71 @@ _PROMPTS_LIKE_THESE_ALONE = "prompts like these and these voters only"
 _VOTERS_LIKE_THESE_ALONE = "voters like these and these prompts only"
 _THESE_PROMPTS_ONLY = "these prompts only"
 _THESE_ONLY = "these prompts and voters only"
+
+
+def voters_differ(table: Table, scoring: Scoring) -> bool:
+    """Whether voters depart from the common ratings in ways of their own, more than chance explains.
+
+    The statistic is the sum over voters and models of squared sums of residuals. If voters are alike, their names can be
+    exchanged among the votes on a prompt. The draws have a fixed seed, and the votes an order that neither the log nor
+    sides decide, so that whoever repeats the test finds the same.
+    """
+    votes = _Votes.of(table, scoring)
+
+    def exchanged(drawn: Floats) -> float:
+        return votes.departure(votes.voter[np.argsort(votes.prompt + drawn)])
+
+    return exceeds_chance(votes.departure(votes.voter), len(votes.voter), exchanged)
+
+
+def exceeds_chance(observed: float, units: int, exchanged: Callable[[Floats], float]) -> bool:
+    """Whether a statistic is larger than chance makes it, where ``exchanged`` is that of units exchanged by random numbers."""
+    exceeded, most = 0, int(_LEVEL * (_PERMUTATION_COUNT + 1)) - 1
+    for replicate in range(_PERMUTATION_COUNT):
+        exceeded += exchanged(np.random.default_rng([0, replicate]).random(units)) >= observed
+        if exceeded > most:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Votes:
+    """Votes that name a prompt and a voter, by prompt, with residuals of a fit of all battles."""
+
+    models: int
+    prompt: Ints
+    voter: Ints
+    a: Ints
+    b: Ints
+    residual: Floats
+
+    @classmethod
+    def of(cls, table: Table, scoring: Scoring) -> _Votes:
+        m = len(table.models)
+        pairs = score_pairs(table.counts, m, scoring)
+        fitted = fit_groups(pairs, comparable_groups(pairs, prior=False), bread=False)
+        log = table.log()
+        assert log.prompt is not None
+        assert log.voter is not None
+        residual, _ = fitted.row_scores(scoring)(log)
+        known = ~np.isnan(residual) & (log.prompt != MISSING_KEY) & (log.voter != MISSING_KEY)
+        used = np.flatnonzero(known)
+        used = used[np.lexsort((np.abs(residual[used]), log.voter[used], log.prompt[used]))]
+        return cls(
+            m,
+            np.unique(log.prompt[used], return_inverse=True)[1],
+            np.unique(log.voter[used], return_inverse=True)[1],
+            log.a[used].astype(np.int64),
+            log.b[used].astype(np.int64),
+            residual[used],
+        )
+
+    def departure(self, voter: Ints) -> float:
+        """The statistic, if these voters had cast the votes."""
+        size = (int(self.voter.max(initial=-1)) + 1) * self.models
+        first, second = voter * self.models + self.a, voter * self.models + self.b
+        sums = np.bincount(first, self.residual, size) - np.bincount(second, self.residual, size)
+        return float(sums @ sums)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from typing import Any, Literal
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import ANSWER_FIELDS, json_text
 from tiltyard.files.answer_formats.answer_tables import FIELD_HEADERS, USE_OF_WORD, AnswerTable
-from tiltyard.foundation.option_names import option_name
-from tiltyard.foundation.quoted_values import quoted, quoted_list
+from tiltyard.foundation.option_names import option_name, quoted, quoted_list
 
 #: What a column can be taken for. Several may be prompts, which are joined, and several ``responses``: of a model each.
 COLUMN_USES = ("prompt", "messages", "model", "response", "responses", "prompt_id", *FIELD_HEADERS, "ignore")

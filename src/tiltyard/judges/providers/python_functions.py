@@ -12,7 +12,7 @@ from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm, VerdictStep, read_reply
 from tiltyard.errors import BadOption, ProviderFault, UnreadableFile
 from tiltyard.files.answer import Answer
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import quoted
 from tiltyard.judges.providers.provider import Body, Capabilities, Provider, Usage
 from tiltyard.settings.model_endpoints import PYTHON
 

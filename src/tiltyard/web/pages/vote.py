@@ -21,7 +21,7 @@ from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
-from tiltyard.core.policy.state.vote_marks import Unrated
+from tiltyard.core.policy.state.events import Unrated
 from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound, Paused, ProofNeeded
 from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.route_access import boards_of, personal_boards_of

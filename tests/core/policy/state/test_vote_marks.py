@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from tiltyard.core.policy.state.vote_marks import (
+from tiltyard.core.policy.state.events import (
     NO_MARK,
     Look,
     Unrated,

@@ -22,7 +22,7 @@ import numpy as np
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.fold_state import restore, save
+from tiltyard.core.policy.validity.arena_fold import restore, save
 from timing import cpu_seconds, one_thread
 
 SIZES = ((100, 1_000), (1_000, 10_000))

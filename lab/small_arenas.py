@@ -23,7 +23,7 @@ from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.settled_order import LIKE_THESE, THESE, settled_orders
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.publication import publication_rules
-from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
+from tiltyard.core.policy.validity.rules import blind_votes_of_one
 from tiltyard.simulation.settling_gap import settling_gap
 from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettings
 from tiltyard.simulation.studies import Study, lab_folder

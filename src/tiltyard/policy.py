@@ -10,6 +10,6 @@ from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import evaluate
+from tiltyard.core.policy.validity.publication import evaluate
 
 __all__ = ["Choice", "Policy", "Rater", "RaterSettings", "Standing", "choose", "evaluate"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import BadBattle, UnreadableFile
-from tiltyard.files.battle_answers import battle_answers
+from tiltyard.files.answers import battle_answers
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

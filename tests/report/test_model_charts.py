@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tiltyard.core.policy.validity.evaluation import ConfidencePoint
-from tiltyard.core.policy.validity.model_votes import Heatmap
+from tiltyard.core.policy.validity.model_record import Heatmap
+from tiltyard.core.policy.validity.publication import ConfidencePoint
 from tiltyard.report.arena_charts import (
     OpponentScore,
     both_bad_chart,

@@ -12,8 +12,14 @@ from support.arena_results import SETTINGS, moment, official, result
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts
-from tiltyard.report.forecast_report import simulation_markdown, simulation_page, simulation_tables
-from tiltyard.report.simulation_charts import LANES, OFFICIAL, simulation_charts
+from tiltyard.report.forecast_report import (
+    LANES,
+    OFFICIAL,
+    simulation_charts,
+    simulation_markdown,
+    simulation_page,
+    simulation_tables,
+)
 from tiltyard.simulation.arena_forecast import Simulation, summarise_worlds
 from tiltyard.simulation.worlds import WorldSettings
 

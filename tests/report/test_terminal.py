@@ -20,8 +20,7 @@ from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.core.ratings.ranks import Flip
 from tiltyard.report.board_formats import flip_sentence, method_title
 from tiltyard.report.escapes import escape_controls
-from tiltyard.report.name_columns import NameTable, short_names
-from tiltyard.report.terminal import Terminal, interval_bar
+from tiltyard.report.terminal import NameTable, Terminal, interval_bar, short_names
 
 GOLDEN = """\
 Bradley–Terry · 25 battles · 5 models · battle-level intervals for these prompts

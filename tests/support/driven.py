@@ -29,8 +29,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.client import Client
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.rating_fold import method_from_dict
-from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.fold_state import save
+from tiltyard.core.policy.validity.arena_fold import ArenaFold, save
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.simulation.worlds import World, WorldSettings, draw_world_of

@@ -20,8 +20,7 @@ from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance.backup import back_up
 from tiltyard.arena.maintenance.segment_writer import SegmentArchive, archive_log
 from tiltyard.arena.processes.shared_limits import NetworkKeys
-from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.fold_state import decode_state
+from tiltyard.core.policy.validity.arena_fold import ArenaFold, decode_state
 from tiltyard.postgres.binaries import find_pg_dump_folder
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -226,7 +226,7 @@ def _start(
     rubric: list[str] | None,
     place: tuple[str | None, str | None, str | None],
 ) -> None:
-    from tiltyard.tournaments.quick_inputs import start_tournament
+    from tiltyard.tournaments.inputs import start_tournament
 
     if not models and any(place):
         raise BadOption("--provider, --base-url and --api-key-env need --judge MODEL")

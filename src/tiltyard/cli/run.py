@@ -174,7 +174,7 @@ def _quick_folder(
     price: list[str] | None,
 ) -> Path:
     """Write the tournament that was asked for in options; return its folder."""
-    from tiltyard.tournaments.quick_inputs import quick_run_inputs
+    from tiltyard.tournaments.inputs import quick_run_inputs
 
     folder = quick_run_inputs(
         answers, judges, rubrics, parent=Path("runs"), budget_usd=budget_usd, prices=stated_prices(price)

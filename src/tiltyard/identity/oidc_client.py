@@ -10,17 +10,25 @@ import base64
 import hmac
 import json
 import time
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from tiltyard.errors import IdentityFault
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
-from tiltyard.identity.person_identity import PersonIdentity, check_groups, check_subject, clean_name
 from tiltyard.settings.serving_settings import is_loopback
 from tiltyard.settings.sign_in_settings import SignInSettings
 
+#: The issuer of those whom a gateway names. No provider has it: it is no URL.
+PROXY_ISSUER = "proxy"
+
+#: OpenID Connect Core, section 2: a subject has at most 255 ASCII characters; gateways send other names, too.
+_MAX_SUBJECT_CHARACTERS = 255
+_MAX_NAME_CHARACTERS = 100
+_MAX_GROUP_CHARACTERS = 256
+_GROUP_LIMIT = 1_000
 _DOCUMENT_CACHE_SECONDS = 3600.0
 _MAX_CODE_CHARACTERS = 4096
 _KEY_LIMIT = 100
@@ -35,6 +43,57 @@ _LEEWAY_SECONDS = 60
 _MAX_TOKEN_CHARACTERS = 64 * 1024
 _CALL_SECONDS = 10.0
 _MAX_ANSWER_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PersonIdentity:
+    """A person: the subject is unique and stays the same at its issuer."""
+
+    issuer: str
+    subject: str
+    #: How the person is called, for people to read; empty if nobody said it.
+    name: str
+    groups: frozenset[str]
+
+
+def check_subject(subject: object) -> str:
+    """The subject, if it is one."""
+    if (
+        not isinstance(subject, str)
+        or not 1 <= len(subject) <= _MAX_SUBJECT_CHARACTERS
+        or not subject.isprintable()
+        or subject != subject.strip()
+    ):
+        raise IdentityFault("the provider did not say who signed in")
+    return subject
+
+
+def check_groups(groups: Iterable[object]) -> frozenset[str]:
+    """The names of groups. One that is no name is an error: a group that is dropped could be the one that counts."""
+    found = frozenset(groups)
+    if len(found) > _GROUP_LIMIT:
+        raise IdentityFault(
+            f"the provider named {len(found):,} groups; let it send only those of this application,"
+            f" at most {_GROUP_LIMIT:,}"
+        )
+    names = frozenset(
+        one
+        for one in found
+        if isinstance(one, str) and one and len(one) <= _MAX_GROUP_CHARACTERS and "\0" not in one
+    )
+    if len(names) != len(found):
+        raise IdentityFault("the provider sent groups that are no names; check its claim of groups")
+    return names
+
+
+def clean_name(*names: object) -> str:
+    """The first of these that is a name, without characters that are not seen."""
+    for one in names:
+        if isinstance(one, str):
+            seen = "".join(each for each in one if unicodedata.category(each)[0] != "C").strip()
+            if seen:
+                return seen[:_MAX_NAME_CHARACTERS]
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

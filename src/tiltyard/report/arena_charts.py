@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.core.board.win_rates import PairScore
-from tiltyard.core.policy.validity.evaluation import ConfidencePoint
-from tiltyard.core.policy.validity.model_votes import Heatmap
+from tiltyard.core.policy.validity.model_record import Heatmap
+from tiltyard.core.policy.validity.publication import ConfidencePoint
 from tiltyard.errors import BadOption
 from tiltyard.report.board_charts import (
     COLOURS,

@@ -18,7 +18,6 @@ from tiltyard.core.ratings import Finding
 from tiltyard.report.escapes import escape_controls
 from tiltyard.report.judging_sections import cache_warning, format_dollar_text, paid_text
 from tiltyard.report.judging_sections import format_dollar_text as usd
-from tiltyard.report.name_columns import NameTable
 from tiltyard.report.run_documents import (
     CostsDocument,
     DiagnosticsDocument,
@@ -27,7 +26,7 @@ from tiltyard.report.run_documents import (
     PlaceCosts,
     TokenCount,
 )
-from tiltyard.report.terminal import findings_list
+from tiltyard.report.terminal import NameTable, findings_list
 from tiltyard.settings.prices import format_dollars, to_picodollars
 
 _LineCount = Literal["questions", "cached", "calls", "input_tokens", "output_tokens"]

@@ -10,8 +10,8 @@ from typing import Any
 from tiltyard.core.board import RatedGroup
 from tiltyard.report.board_charts import charts_available
 from tiltyard.report.board_page import PAGE_FOOTER, boards_html
-from tiltyard.report.html_parts import charts_note, charts_script, offline_page
 from tiltyard.report.elo_summary import elo_section
+from tiltyard.report.html_parts import charts_note, charts_script, offline_page
 from tiltyard.report.judging_sections import (
     choices_section,
     costs_section,

@@ -10,7 +10,7 @@ import numpy as np
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.settled_order import SETTLING_PROMPT_COUNT, settling_half_widths
 from tiltyard.core.policy.state.standing import SMALL_ARENA_PEOPLE_COUNT
-from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
+from tiltyard.core.policy.validity.rules import blind_votes_of_one
 from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettings
 from tiltyard.simulation.worlds import WorldSettings
 

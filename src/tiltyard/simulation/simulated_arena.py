@@ -22,7 +22,7 @@ from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, look
+from tiltyard.core.policy.validity.publication import Evaluation, EvaluationHistory, look
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.core.ratings.pairs import pairs_from_points
@@ -425,9 +425,9 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.core.ratings",
         "tiltyard.core.policy.state",
         "tiltyard.core.policy.validity.prompt_coverage",
-        "tiltyard.core.policy.validity.evaluation",
+        "tiltyard.core.policy.validity.publication",
         "tiltyard.core.policy.validity.pair_floors",
-        "tiltyard.core.policy.validity.vote_forecast",
+        "tiltyard.core.policy.validity.rules",
         "tiltyard.core.policy.validity.publication",
         "tiltyard.core.policy.validity.rules",
     ),

@@ -39,7 +39,8 @@ from tiltyard.tournaments.ab_scores import (
     score_table,
     without_copies,
 )
-from tiltyard.tournaments.function_answers import PromptInputs, function_answers
+from tiltyard.tournaments.answer_generation import PromptInputs, function_answers
+from tiltyard.tournaments.inputs import read_values
 from tiltyard.tournaments.python_tournament import (
     FollowedRun,
     Judge,
@@ -48,7 +49,6 @@ from tiltyard.tournaments.python_tournament import (
     off_the_loop,
     several,
 )
-from tiltyard.tournaments.quick_inputs import read_values
 from tiltyard.tournaments.tournament_run import RunObserver
 
 #: What answers are called that come from no file.

@@ -49,7 +49,7 @@ from tiltyard.settings.prices import PriceEntry, format_dollars
 from tiltyard.settings.ready_tournaments import DEFAULT_RUBRIC, QuickJudge, quick_document
 from tiltyard.settings.tournament_config import shipped_rubric
 from tiltyard.settings.tournament_sections import PromptSelection
-from tiltyard.tournaments.quick_inputs import CONFIG_NAME, quick_folder, write_quick_inputs
+from tiltyard.tournaments.inputs import CONFIG_NAME, quick_folder, write_quick_inputs
 from tiltyard.tournaments.tournament_plan import make_plan
 from tiltyard.tournaments.tournament_run import (
     JudgedTournament,

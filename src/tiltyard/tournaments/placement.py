@@ -12,8 +12,7 @@ from typing import Any, Literal
 from tiltyard.core.judging.matches import stable_id
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import Answer
-from tiltyard.files.answers import drop_replaced_answers, read_answers, write_answers
-from tiltyard.files.battle_answers import battle_answers
+from tiltyard.files.answers import battle_answers, drop_replaced_answers, read_answers, write_answers
 from tiltyard.files.battle_writer import write_rows
 from tiltyard.foundation.local_files import (
     atomic_write,

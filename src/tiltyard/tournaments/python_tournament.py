@@ -21,7 +21,7 @@ from tiltyard.judges.providers.python_functions import JudgeFunction, function_f
 from tiltyard.runs.tournament_writer import read_run_documents
 from tiltyard.settings.prices import PriceEntry, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge
-from tiltyard.tournaments.quick_inputs import CONFIG_NAME, QUICK_MODE, AnswerInputs, quick_run_inputs
+from tiltyard.tournaments.inputs import CONFIG_NAME, QUICK_MODE, AnswerInputs, quick_run_inputs
 from tiltyard.tournaments.tournament_run import FinishedRun, RunRequest, prepare_run, run_tournament
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.validity.fold_state import save
+from tiltyard.core.policy.validity.arena_fold import save
 from tiltyard.postgres.connections import connect, open_pool
 
 VOTES, PROMPTS = 36, 12

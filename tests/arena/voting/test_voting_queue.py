@@ -12,7 +12,7 @@ from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, append_batch
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.validity.fold_state import save
+from tiltyard.core.policy.validity.arena_fold import save
 from tiltyard.errors import Closed, Crowded, Expired, NoMatchup, NotFound, StoreFault
 from tiltyard.postgres.connections import connect, connect_async, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -13,8 +13,7 @@ from support.boarded_arenas import BAD, TIE, A, arena, noisy, settled
 from tiltyard.core.board.arena_board import CrowdChange, make_arena_board, with_crowd_changes
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
-from tiltyard.core.policy.validity.publication import Badge
+from tiltyard.core.policy.validity.publication import Badge, EvaluationHistory, evaluate
 from tiltyard.errors import BadOption
 
 LOOKS = (250, 500, 750)

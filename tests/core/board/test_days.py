@@ -11,7 +11,7 @@ from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.settled_order import LIKE_THESE, THESE, settled_orders
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory
+from tiltyard.core.policy.validity.publication import EvaluationHistory
 
 MODELS, PROMPTS, VOTES, SESSION_VOTES = 6, 40, 3000, 8
 EQUAL, SPREAD = np.zeros(MODELS), np.linspace(1.0, -1.0, MODELS)

@@ -19,7 +19,7 @@ from tiltyard.core.board.document import (
     published_number,
     row_to_dict,
 )
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory
+from tiltyard.core.policy.validity.publication import EvaluationHistory
 from tiltyard.errors import BadOption, InputError
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)

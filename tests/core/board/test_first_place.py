@@ -12,7 +12,7 @@ from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory
+from tiltyard.core.policy.validity.publication import EvaluationHistory
 from tiltyard.core.ratings import BradleyTerry
 
 METHOD = BradleyTerry(interval="none", max_share=None)

@@ -8,7 +8,7 @@ from tiltyard.core.board.cross_check import batch_ratings, votes_table
 from tiltyard.core.board.settled_order import LIKE_THESE, THESE, settled_orders
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory
+from tiltyard.core.policy.validity.publication import EvaluationHistory
 
 
 def standing_of(votes=3000, prompts=None, categories=("any", "coding"), free=True, chance=0.8):

@@ -21,7 +21,7 @@ from tiltyard.core.board.settled_order import (
 )
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.publication import EvaluationHistory, evaluate
 from tiltyard.core.ratings.ranks import close_order
 from tiltyard.errors import BadOption
 

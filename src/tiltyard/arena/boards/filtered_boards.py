@@ -28,7 +28,7 @@ from tiltyard.core.live.prompt_texts import free_prompt_name
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.core.policy.state.rating_fold import Rater
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory
+from tiltyard.core.policy.validity.publication import EvaluationHistory
 from tiltyard.core.ratings import Finding
 from tiltyard.foundation.arrays import Bools, Ints
 

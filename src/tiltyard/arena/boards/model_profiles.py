@@ -22,12 +22,11 @@ from tiltyard.core.board.cross_check import CrossCheckRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing, place_of
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.evaluation import ConfidencePoint
-from tiltyard.core.policy.validity.model_record import VoteRecord
-from tiltyard.core.policy.validity.model_votes import (
+from tiltyard.core.policy.validity.model_record import (
     Heatmap,
     OpponentRecord,
     VoteColumns,
+    VoteRecord,
     build_standing,
     coverage_heatmap,
     opponent_records,
@@ -35,6 +34,7 @@ from tiltyard.core.policy.validity.model_votes import (
     score_of,
 )
 from tiltyard.core.policy.validity.pair_floors import NeighbourRecord, challenges_of
+from tiltyard.core.policy.validity.publication import ConfidencePoint
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import Connection, ConnectionPool

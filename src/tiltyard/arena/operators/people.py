@@ -18,7 +18,7 @@ from tiltyard.arena.log.buckets import fetch_one, fetch_row, run_statement
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import IdentityFault
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
-from tiltyard.identity.person_identity import PersonIdentity
+from tiltyard.identity.oidc_client import PersonIdentity
 from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 

@@ -41,8 +41,7 @@ from tiltyard.core.policy.state.events import Event
 from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings, method_from_dict
 from tiltyard.core.policy.state.vote_log import VoteLog
-from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
+from tiltyard.core.policy.validity.arena_fold import ArenaFold, decode_state, encode_state
 from tiltyard.core.policy.validity.report import report_on_span
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement

@@ -41,7 +41,7 @@ from tiltyard.core.integrity.crowd_drift import LIVE_DRIFT, CrowdDrift, DriftSig
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, VoterOrigin, group_flags
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
 from tiltyard.core.policy.state.events import NO_MARK, VoteMark
-from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
+from tiltyard.core.policy.validity.arena_fold import decode_state, encode_state
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Ints

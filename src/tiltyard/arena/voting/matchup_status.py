@@ -22,7 +22,7 @@ from tiltyard.core.battles.outcome import DECISIVE, SPELLED
 from tiltyard.core.policy.state.pair_counts import pair_key
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.validity.pair_floors import floor_of, votes_to_floor
-from tiltyard.core.policy.validity.vote_forecast import decisive_share
+from tiltyard.core.policy.validity.rules import decisive_share
 from tiltyard.errors import Closed, StoreFault
 
 _STATES: dict[int, State] = {

@@ -22,7 +22,6 @@ from tiltyard.core.board.settled_order import (
 from tiltyard.core.policy.state.rating_fold import Rater
 from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
 from tiltyard.core.policy.validity.consistency import consistency_scores
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory
 from tiltyard.core.policy.validity.model_record import (
     BothBadQuality,
     RecentForm,
@@ -36,7 +35,7 @@ from tiltyard.core.policy.validity.model_record import (
 )
 from tiltyard.core.policy.validity.pair_floors import pair_coverage_score
 from tiltyard.core.policy.validity.prompt_coverage import ModelCoverage, band_top_coverage, coverage_of
-from tiltyard.core.policy.validity.publication import Badge, badge_of, publication_rules
+from tiltyard.core.policy.validity.publication import Badge, EvaluationHistory, badge_of, publication_rules
 from tiltyard.core.policy.validity.rules import Rule, float_or_none
 from tiltyard.core.policy.validity.serving_fairness import ServingFairness, measure_serving, serving_findings
 from tiltyard.core.ratings import BradleyTerry, Finding, newton

@@ -17,7 +17,7 @@ import numpy as np
 from tiltyard.core.battles import Table
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.vote_log import VoteLog
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory
+from tiltyard.core.policy.validity.publication import EvaluationHistory
 from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.core.ratings import BradleyTerry, Interval, Ratings
 from tiltyard.core.ratings.findings import MIN_DOF, Finding

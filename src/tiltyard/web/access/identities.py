@@ -20,9 +20,10 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import IdentityFault
 from tiltyard.foundation.caches import BoundedQueue
 from tiltyard.foundation.telemetry import REFUSED_IDENTITY_HEADERS
-from tiltyard.identity.oidc_client import CodeRequest, OidcClient
-from tiltyard.identity.person_identity import (
+from tiltyard.identity.oidc_client import (
     PROXY_ISSUER,
+    CodeRequest,
+    OidcClient,
     PersonIdentity,
     check_groups,
     check_subject,

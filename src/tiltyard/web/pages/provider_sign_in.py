@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.accounts import greater_role
 from tiltyard.arena.operators.operators import ExternalIdentity, check_role, sign_in_identity
 from tiltyard.errors import IdentityFault, NotAllowed, NotFound
-from tiltyard.identity.person_identity import PersonIdentity
+from tiltyard.identity.oidc_client import PersonIdentity
 from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE

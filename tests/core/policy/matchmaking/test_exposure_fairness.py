@@ -14,7 +14,7 @@ from tiltyard.core.policy.matchmaking.coverage_lane import starved_models
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.session_memory import UNSEEN
-from tiltyard.core.policy.validity.fold_state import save
+from tiltyard.core.policy.validity.arena_fold import save
 
 #: Two starved models do not meet each other first: the one that waits may stray for a matchup or two.
 

@@ -10,7 +10,7 @@ from support.staged_arenas import ASLEEP, Crowd, arena, lived, ranked
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.core.policy.validity.fold_state import restore, save
+from tiltyard.core.policy.validity.arena_fold import restore, save
 from tiltyard.errors import NoMatchup
 
 

@@ -15,7 +15,7 @@ from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.pair_counts import PairCells, pair_key, unpack_pair_key
 from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.fold_state import restore, save
+from tiltyard.core.policy.validity.arena_fold import restore, save
 from tiltyard.errors import BadOption
 
 

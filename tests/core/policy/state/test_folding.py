@@ -11,7 +11,7 @@ from support.sizes import sized
 from tiltyard.core.policy.state.events import Event
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.fold_state import StateCheckpoint, restore, save
+from tiltyard.core.policy.validity.arena_fold import StateCheckpoint, restore, save
 
 
 @given(logs())

@@ -8,7 +8,7 @@ from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event,
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
 from tiltyard.core.policy.state.vote_log import VoteLog
-from tiltyard.core.policy.validity.fold_state import restore, save
+from tiltyard.core.policy.validity.arena_fold import restore, save
 from tiltyard.errors import BadOption
 
 

@@ -25,9 +25,14 @@ from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import KEPT_SHAPES, Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings, method_from_dict, method_to_dict
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.arena_fold import ArenaFold, _outline_numbers
-from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
-from tiltyard.core.policy.validity.fold_state import decode_state, encode_state, state_digest
+from tiltyard.core.policy.validity.arena_fold import (
+    ArenaFold,
+    _outline_numbers,
+    decode_state,
+    encode_state,
+    state_digest,
+)
+from tiltyard.core.policy.validity.publication import EvaluationHistory, evaluate
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry
 from tiltyard.errors import BadOption

@@ -6,7 +6,7 @@ import pytest
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
+from tiltyard.core.policy.validity.rules import blind_votes_of_one
 
 
 @pytest.mark.parametrize(

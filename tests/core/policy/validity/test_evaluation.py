@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from support.told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_votes
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
-from tiltyard.core.policy.validity.evaluation import (
+from tiltyard.core.policy.validity.arena_fold import decode_fold, encode_fold
+from tiltyard.core.policy.validity.publication import (
     Evaluation,
     EvaluationHistory,
     evaluate,
     look,
     votes_between_evaluations,
 )
-from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold
 
 
 def history_of(holds, in_a_row=3):

@@ -5,12 +5,16 @@ import numpy as np
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane, Policy
+from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.consistency import consistency_scores
-from tiltyard.core.policy.validity.model_record import quality_findings
-from tiltyard.core.policy.validity.model_votes import VoteColumns, build_standing, coverage_heatmap
+from tiltyard.core.policy.validity.model_record import (
+    VoteColumns,
+    build_standing,
+    coverage_heatmap,
+    quality_findings,
+)
 from tiltyard.core.policy.validity.pair_floors import floor_of
 from tiltyard.core.policy.validity.publication import badge_of, publication_rules
 from tiltyard.core.policy.validity.report.report_builder import validity_report

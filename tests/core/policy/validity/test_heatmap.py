@@ -5,7 +5,7 @@ from hypothesis import given
 
 from support.told_arenas import BAD, A, arena, arenas, strengthen
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.model_votes import coverage_heatmap, opponent_deficits, prompt_deficits
+from tiltyard.core.policy.validity.model_record import coverage_heatmap, opponent_deficits, prompt_deficits
 
 POLICY = Policy(contenders=1)
 

@@ -14,8 +14,7 @@ from tiltyard.arena.rating.checkpoints import STATE_VERSION
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.fold_state import decode_state
+from tiltyard.core.policy.validity.arena_fold import ArenaFold, decode_state
 
 KEPT = Path(__file__).parent / f"{STATE_VERSION}.json"
 MODELS, PROMPTS, MATCHUPS = 6, 5, 400

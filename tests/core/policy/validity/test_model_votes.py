@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.validity.model_votes import (
+from tiltyard.core.policy.state.rating_fold import Strengths
+from tiltyard.core.policy.validity.model_record import (
     VoteColumns,
     build_standing,
     opponent_records,

@@ -25,11 +25,12 @@ from tiltyard.core.policy.validity.publication import (
     top_pairs_rule,
     top_rd_rule,
 )
-from tiltyard.core.policy.validity.rules import check_rule, float_or_none
-from tiltyard.core.policy.validity.vote_forecast import (
+from tiltyard.core.policy.validity.rules import (
     adjacent_rate,
+    check_rule,
     decisive_share,
     exposure_rate,
+    float_or_none,
     short_prompt_rate,
     votes_to_gain,
     votes_to_rd,

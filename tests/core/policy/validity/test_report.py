@@ -16,7 +16,7 @@ from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.evaluation import Evaluation, evaluate
+from tiltyard.core.policy.validity.publication import Evaluation, evaluate
 from tiltyard.core.policy.validity.report.report_builder import (
     churn_finding,
     contradiction_finding,

@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.vote_forecast import pair_decisive_share, votes_to_gain
+from tiltyard.core.policy.validity.rules import pair_decisive_share, votes_to_gain
 from tiltyard.foundation.arrays import Ints
 
 

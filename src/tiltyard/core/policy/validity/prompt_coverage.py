@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from tiltyard.core.policy.state.prompt_cells import BOTH_BAD, LOSS, TIE, WIN
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.vote_forecast import decisive_share, short_prompt_rate, votes_to_gain
+from tiltyard.core.policy.validity.rules import decisive_share, short_prompt_rate, votes_to_gain
 from tiltyard.foundation.arrays import Bools, Ints
 
 

@@ -21,7 +21,7 @@ from tiltyard.arena.operators.invitations import (
     revoke_invitation,
     set_passcode,
 )
-from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
+from tiltyard.core.policy.validity.rules import blind_votes_of_one
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
 from tiltyard.foundation.field_definitions import whole_number
 from tiltyard.web.access.access import access_of

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import change_settings
-from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
+from tiltyard.core.policy.validity.rules import blind_votes_of_one
 from tiltyard.errors import InputError
 from tiltyard.foundation.field_definitions import FieldDefinition, definitions
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -14,8 +14,8 @@ from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings
 from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.evaluation import evaluate
 from tiltyard.core.policy.validity.model_record import quality_findings
+from tiltyard.core.policy.validity.publication import evaluate
 from tiltyard.core.policy.validity.report.report_records import (
     Churn,
     ExplorationBoard,

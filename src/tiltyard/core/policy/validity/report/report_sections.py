@@ -19,10 +19,15 @@ from tiltyard.core.policy.state.prompt_cells import LEFT_RESULTS, LOSS, WIN
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.policy.validity.pair_floors import adjacent_floors
 from tiltyard.core.policy.validity.prompt_coverage import band_top_coverage, coverage_of
-from tiltyard.core.policy.validity.publication import neighbouring_top, pairs_needed
+from tiltyard.core.policy.validity.publication import (
+    Evaluation,
+    EvaluationHistory,
+    evaluate,
+    neighbouring_top,
+    pairs_needed,
+)
 from tiltyard.core.policy.validity.report.report_records import (
     AdjacentPair,
     Churn,

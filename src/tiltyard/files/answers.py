@@ -29,7 +29,8 @@ from tiltyard.files.answer_formats.promptfoo import (
 )
 from tiltyard.files.arrow_records import ArrowRecords, is_saved_dataset
 from tiltyard.files.battle_writer import write_rows
-from tiltyard.files.format import SkippedRecord, answers_in
+from tiltyard.files.canonical_columns import RESPONSES
+from tiltyard.files.format import SkippedRecord
 from tiltyard.files.format_detection import detect, find_format, open_input_records, open_records
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
@@ -312,7 +313,7 @@ def battle_answers(path: str | os.PathLike[str], *, format: str | None = None) -
     """
     records = open_records(path)
     found = detect(records) if format is None else find_format(format, records)
-    answers = found.answers or answers_in("response_a", "response_b")
+    found = found if found.answers_in else replace(found, answers_in=RESPONSES)
     for where, record in records.records():
         try:
             row = found.convert(record)
@@ -322,7 +323,7 @@ def battle_answers(path: str | os.PathLike[str], *, format: str | None = None) -
         if isinstance(row, SkippedRecord) or prompt is None or row.get("question_id") is None:
             continue
         try:
-            texts = answers(record)
+            texts = found.answers(record)
         except BadBattle:
             continue
         for side, text in zip("ab", texts, strict=True):

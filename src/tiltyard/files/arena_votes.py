@@ -1,8 +1,8 @@
-"""Formats of arenas in which people vote: LMArena's data sets, logs cleaned by FastChat, and compar:IA."""
+"""Formats of arenas in which people vote: LMArena's data sets, logs cleaned by FastChat, compar:IA, and Open WebUI's feedback."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,12 +11,13 @@ from tiltyard.errors import BadBattle
 from tiltyard.files.format import (
     BattleFormat,
     Converted,
+    Settled,
     SkippedRecord,
-    answers_in,
     has_columns,
     parse_arena_time,
     row_of,
 )
+from tiltyard.files.judgments import prompt_id
 from tiltyard.foundation.option_names import quoted
 
 _ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
@@ -53,6 +54,10 @@ _GIVES_100K = {
 }
 #: A person's session may contain several votes, so it is used as the voter.
 _GIVES_140K = _GIVES_100K | {"question_id": "id", "voter": "evaluation_session_id", "time": "timestamp"}
+_ALONE = "one answer was rated, not compared with another"
+_UNRATED = "neither a thumb up nor a thumb down"
+#: What two thumbs of one person on the two answers of a pair say together.
+_BOTH_RATED = {(1, 1): "tie", (-1, -1): "both_bad"}
 
 
 def _convert_55k(record: Mapping[str, object]) -> Mapping[str, object]:
@@ -86,9 +91,9 @@ def _category(record: Mapping[str, object]) -> str | None:
         "creative_writing": _part(tags, "creative_writing_v0.1").get("creative_writing") is True,
         "hard": sum(met is True for met in criteria.values()) >= _HARD_COUNT,
         "instruction_following": _part(tags, "if_v0.1").get("if") is True,
-        "long_query": _number(_part(counts, None).get("sum_user_tokens")) >= _LONG_QUERY_TOKENS,
+        "long_query": _number(_part(counts).get("sum_user_tokens")) >= _LONG_QUERY_TOKENS,
         "math": _part(tags, "math_v0.1").get("math") is True,
-        "multi_turn": max(_number(record.get("turn")), _number(_part(counts, None).get("turns"))) > 1,
+        "multi_turn": max(_number(record.get("turn")), _number(_part(counts).get("turns"))) > 1,
     }
     return "+".join(name for name, is_member in belongs.items() if is_member) or None
 
@@ -116,10 +121,11 @@ def _sum(counts: object) -> float | None:
     return float(sum(_number(value) for value in counts.values()))
 
 
-def _part(record: object, name: str | None) -> Mapping[str, Any]:
-    """A part of a record, or the record itself; empty if there is none."""
-    part = record.get(name) if name is not None and isinstance(record, Mapping) else record
-    return part if isinstance(part, Mapping) else {}
+def _part(record: object, *names: str) -> Mapping[str, Any]:
+    """A part of a record; empty if there is none."""
+    for name in names:
+        record = record.get(name) if isinstance(record, Mapping) else None
+    return record if isinstance(record, Mapping) else {}
 
 
 def _number(value: object) -> float:
@@ -133,7 +139,6 @@ LMARENA_55K = BattleFormat(
     convert=_convert_55k,
     gives=_GIVES_55K,
     also_reads=("winner_model_a", "winner_model_b"),
-    answers=answers_in("response_a", "response_b"),
     answers_in=("response_a", "response_b"),
 )
 LMARENA_100K = BattleFormat(
@@ -143,7 +148,6 @@ LMARENA_100K = BattleFormat(
     convert=partial(_convert_lmarena, gives=_GIVES_100K),
     gives=_GIVES_100K,
     also_reads=("is_code", "conv_metadata", "turn"),
-    answers=answers_in(*_CONVERSATIONS),
     answers_in=_CONVERSATIONS,
     style=_style,
     style_in=("conv_metadata",),
@@ -191,7 +195,6 @@ FASTCHAT = BattleFormat(
     convert=_convert_fastchat,
     gives=_GIVES_FASTCHAT,
     also_reads=("anony",),
-    answers=answers_in(*_CONVERSATIONS),
     answers_in=_CONVERSATIONS,
 )
 
@@ -282,7 +285,6 @@ COMPARIA_VOTES = BattleFormat(
     convert=_convert_comparia_vote,
     gives=_GIVES_COMPARIA_VOTES,
     also_reads=("both_equal", "session_hash"),
-    answers=answers_in("conversation_a", "conversation_b"),
     answers_in=("conversation_a", "conversation_b"),
 )
 COMPARIA_TURNS = BattleFormat(
@@ -292,7 +294,6 @@ COMPARIA_TURNS = BattleFormat(
     convert=_convert_comparia_turn,
     gives=_GIVES_COMPARIA_TURNS,
     also_reads=("excluded",),
-    answers=answers_in("response_a", "response_b"),
     answers_in=("response_a", "response_b"),
 )
 
@@ -310,3 +311,78 @@ def _is_true(key: str, value: Any, *, optional: bool = False) -> bool:
 
 #: A format that is added here needs no other registration.
 ARENA_FORMATS = (LMARENA_55K, LMARENA_100K, LMARENA_140K, FASTCHAT, COMPARIA_VOTES, COMPARIA_TURNS)
+
+
+# Open WebUI: thumbs of its users on answers of several models to one message
+
+
+def _convert_open_webui(record: Mapping[str, object]) -> Mapping[str, object] | SkippedRecord:
+    """One thumb; `_settle_open_webui` makes battles with each of the other answers of it."""
+    data, meta = _part(record, "data"), _part(record, "meta")
+    others = data.get("sibling_model_ids") or []
+    if not isinstance(others, Sequence) or isinstance(others, str):
+        raise BadBattle(f"sibling_model_ids is {type(others).__name__}; expected a list of models")
+    if not others:
+        return SkippedRecord(_ALONE)
+    if str(data.get("rating")) not in {"1", "-1"}:
+        return SkippedRecord(_UNRATED)
+    # The message of the user that was answered, if the conversation was exported.
+    messages = _part(record, "snapshot", "chat", "chat", "history", "messages")
+    answer = _part(messages, str(_part(record, "meta").get("message_id")))
+    content = _part(messages, str(answer.get("parentId"))).get("content")
+    question = prompt_id(content if isinstance(content, str) else None)
+    tags = [tag for tag in meta.get("tags") or data.get("tags") or [] if isinstance(tag, str)]
+    return {
+        "model_a": data.get("model_id"),
+        "others": list(dict.fromkeys(others)),
+        "thumb": int(data["rating"]),
+        "source": "human",
+        "voter": record.get("user_id"),
+        "question_id": question or meta.get("chat_id") or record.get("id"),
+        # Without the conversation nobody knows which other thumbs were on the same message.
+        "message": (meta.get("chat_id"), question) if question else record.get("id"),
+        "time": record.get("created_at"),
+        "category": "+".join(sorted(set(tags))) or None,
+    }
+
+
+def _settle_open_webui(rows: Iterator[Settled]) -> Iterator[Settled]:
+    """A battle for each pair that a thumb compares; two thumbs of one person on one pair are one battle."""
+    thumbs: dict[tuple[object, ...], dict[object, int]] = {}
+    found: dict[tuple[object, ...], tuple[str, dict[str, object]]] = {}
+    for where, row in rows:
+        if isinstance(row, SkippedRecord):
+            yield where, row
+            continue
+        battle = dict(row)
+        others, thumb, message = battle.pop("others"), battle.pop("thumb"), battle.pop("message")
+        assert isinstance(others, list)
+        assert isinstance(thumb, int)
+        for other in others:
+            key = (message, battle["voter"], *sorted((str(battle["model_a"]), str(other))))
+            thumbs.setdefault(key, {})[battle["model_a"]] = thumb
+            found.setdefault(key, (where, {**battle, "model_b": other}))
+    for key, (where, row) in found.items():
+        own, other = (thumbs[key].get(row[side]) for side in ("model_a", "model_b"))
+        winner = _BOTH_RATED.get((own or 0, other or 0), "model_a" if own == 1 else "model_b")
+        yield where, {**row, "winner": winner}
+
+
+OPEN_WEBUI = BattleFormat(
+    name="open-webui",
+    kinds=frozenset({"json", "jsonl", "parquet"}),
+    recognises=has_columns("id", "user_id", "type", "data", "meta"),
+    convert=_convert_open_webui,
+    gives={
+        "model_a": "data",
+        "model_b": "data",
+        "winner": "data",
+        "source": "data",
+        "voter": "user_id",
+        "question_id": "meta",
+        "category": "meta",
+        "time": "created_at",
+    },
+    also_reads=("id", "snapshot", "type"),
+    settle=_settle_open_webui,
+)

@@ -12,7 +12,6 @@ from typing import Any
 
 from tiltyard.errors import BadBattle
 
-Answers = Callable[[Mapping[str, object]], tuple[str, str]]
 #: The reason for skipping a record that lacks one of two verdicts.
 UNREADABLE = "a verdict of the judge could not be read"
 #: Smaller numbers in text are years or dates (2026, 20260301), not seconds: this is in 1973.
@@ -29,15 +28,6 @@ def has_columns(*names: str) -> Callable[[Collection[str]], bool]:
 def row_of(record: Mapping[str, object], gives: Mapping[str, str], **known: object) -> dict[str, object]:
     """The canonical fields of a record: those in ``gives`` under its headers, but for those that are known."""
     return {name: record.get(header) for name, header in gives.items()} | known
-
-
-def answers_in(key_a: str, key_b: str) -> Answers:
-    """Return a reader of the two answers under these keys of a record."""
-
-    def answers(record: Mapping[str, object]) -> tuple[str, str]:
-        return _answer(record, key_a), _answer(record, key_b)
-
-    return answers
 
 
 def assistant_text(conversation: object) -> str | None:
@@ -99,8 +89,8 @@ class BattleFormat:
 
     ``gives`` are the canonical columns that ``convert`` fills, each with the header that it needs;
     a file without that header lacks the column. ``also_reads`` are the other headers it uses.
-    Native formats list none: they read every header and keep unknown ones. ``answers`` returns the
-    two answers of a record, ``answers_in`` names their headers. ``style`` returns the style columns
+    Native formats list none: they read every header and keep unknown ones. ``answers_in``
+    names the headers of the two answers, and ``answer`` reads one of them. ``style`` returns the style columns
     of records that state them, under the headers ``style_in``: then no answer is measured. ``settle``
     gets all converted records at once, for formats in which a battle spans several records.
     ``with_baseline`` returns the same format for records that do not name the baseline themselves.
@@ -112,8 +102,8 @@ class BattleFormat:
     convert: Callable[[Mapping[str, object]], Converted]
     gives: Mapping[str, str] = field(default_factory=dict)
     also_reads: tuple[str, ...] = ()
-    answers: Callable[[Mapping[str, object]], tuple[str, str]] | None = None
     answers_in: tuple[str, ...] = ()
+    answer: Callable[[Mapping[str, object], str], str] = _answer
     style: Callable[[Mapping[str, object]], Mapping[str, float]] | None = None
     style_in: tuple[str, ...] = ()
     settle: Callable[[Iterator[Settled]], Iterator[Settled]] | None = None
@@ -123,6 +113,11 @@ class BattleFormat:
     def reads(self) -> frozenset[str]:
         """The headers it uses; empty means all of them."""
         return frozenset((*self.gives.values(), *self.also_reads))
+
+    def answers(self, record: Mapping[str, object]) -> tuple[str, str]:
+        """The two answers of a record."""
+        key_a, key_b = self.answers_in
+        return self.answer(record, key_a), self.answer(record, key_b)
 
 
 def parse_time_text(text: str) -> float | str:

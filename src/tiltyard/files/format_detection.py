@@ -9,14 +9,13 @@ from itertools import islice
 from typing import ClassVar
 
 from tiltyard.errors import BadBattle, BadOption, UnknownFormat, UnreadableFile
-from tiltyard.files.arena_votes import ARENA_FORMATS
+from tiltyard.files.arena_votes import ARENA_FORMATS, OPEN_WEBUI
 from tiltyard.files.canonical_columns import CANONICAL, REQUIRED, RESPONSES, STYLE
 from tiltyard.files.csv_reader import CsvRecords
 from tiltyard.files.format import BattleFormat, Converted, parse_arena_time, parse_time_text
 from tiltyard.files.input_file import InputFile, open_input
 from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords
 from tiltyard.files.judgments import JUDGMENT_FORMATS
-from tiltyard.files.open_webui import OPEN_WEBUI
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.read_options import with_headers
 from tiltyard.files.records import FileRecords, Record, Records
@@ -65,12 +64,11 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def _native_answers(record: Mapping[str, object]) -> tuple[str, str]:
-    texts = [record.get(name) for name in RESPONSES]
-    for name, text in zip(RESPONSES, texts, strict=True):
-        if not isinstance(text, str):
-            raise BadBattle(f"{name} is {quoted(text)}; style is measured in text")
-    return str(texts[0]), str(texts[1])
+def _native_answer(record: Mapping[str, object], key: str) -> str:
+    text = record.get(key)
+    if not isinstance(text, str):
+        raise BadBattle(f"{key} is {quoted(text)}; style is measured in text")
+    return text
 
 
 def _own(kind: str) -> BattleFormat:
@@ -79,8 +77,8 @@ def _own(kind: str) -> BattleFormat:
         kinds=frozenset({kind}),
         recognises=is_native,
         convert=_with_numbers if kind in ("csv", "xlsx") else _as_it_is,
-        answers=_native_answers,
         answers_in=RESPONSES,
+        answer=_native_answer,
     )
 
 

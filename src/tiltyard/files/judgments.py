@@ -17,7 +17,6 @@ from tiltyard.files.format import (
     Converted,
     Settled,
     SkippedRecord,
-    answers_in,
     has_columns,
     row_of,
 )
@@ -90,7 +89,6 @@ ALPACA_EVAL = BattleFormat(
     recognises=has_columns("generator_1", "generator_2", "preference"),
     convert=_convert_alpaca_eval,
     gives=_GIVES_ALPACA_EVAL,
-    answers=answers_in("output_1", "output_2"),
     answers_in=("output_1", "output_2"),
 )
 
@@ -333,7 +331,6 @@ AUTOARENA = BattleFormat(
         "judge_model": "judge",
         "voter": "judge",
     },
-    answers=answers_in("response_a", "response_b"),
     answers_in=("response_a", "response_b"),
 )
 

@@ -93,9 +93,8 @@ class RowReader:
         names, given = set(self._names), self.format
         if given.style is not None and names.issuperset(given.style_in):
             return given.style, given.style_in
-        if given.answers is not None and names.issuperset(given.answers_in):
-            answers = given.answers
-            return lambda record: style_row(*answers(record)), given.answers_in
+        if given.answers_in and names.issuperset(given.answers_in):
+            return lambda record: style_row(*given.answers(record)), given.answers_in
         return None
 
     @property

@@ -22,9 +22,8 @@ import numpy as np
 
 from standing import KINDS, served_and_voted
 from tiltyard.core.policy.matchmaking import (
-    coverage_lane,
     eligible_pairs,
-    random_lanes,
+    lanes,
 )
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
 from tiltyard.core.policy.matchmaking.matchmaker import choose
@@ -105,19 +104,19 @@ def terms(standing: Standing) -> dict[str, Callable[[], object]]:
         "lag": field.lag,
         "opponents": lambda: field.opponents(anchor),
         "prompts": lambda: field.prompts(anchor, opponent),
-        "coverage: missing_prompts": lambda: coverage_lane.missing_prompts(standing),
-        "coverage: missing_opponents": lambda: coverage_lane.missing_opponents(standing),
-        "coverage: anchor_score": lambda: coverage_lane.anchor_score(field),
-        "coverage: pair_news": lambda: coverage_lane.pair_novelty(standing, anchor),
-        "coverage: whole, anchor given": lambda: coverage_lane.draw_coverage(field, rng, anchor=anchor),
-        "contender: floor_deficit": lambda: random_lanes.floor_deficit(standing, top[:-1], top[1:]),
-        "contender: anchor_weights": lambda: random_lanes.contender_anchors(field),
-        "contender: opponent_weights": lambda: random_lanes.contender_opponents(field, leader),
-        "uncertainty: anchor_weights": lambda: random_lanes.uncertain_anchors(field),
-        "uncertainty: closeness": lambda: random_lanes.closeness(standing, anchor),
-        "uncertainty: novelty": lambda: random_lanes.novelty(standing, anchor),
-        "uncertainty: opponent_weights": lambda: random_lanes.informative_opponents(field, anchor),
-        "exploration: scarcity": lambda: random_lanes.scarcity(field),
+        "coverage: missing_prompts": lambda: lanes.missing_prompts(standing),
+        "coverage: missing_opponents": lambda: lanes.missing_opponents(standing),
+        "coverage: anchor_score": lambda: lanes.anchor_score(field),
+        "coverage: pair_news": lambda: lanes.pair_novelty(standing, anchor),
+        "coverage: whole, anchor given": lambda: lanes.draw_coverage(field, rng, anchor=anchor),
+        "contender: floor_deficit": lambda: lanes.floor_deficit(standing, top[:-1], top[1:]),
+        "contender: anchor_weights": lambda: lanes.contender_anchors(field),
+        "contender: opponent_weights": lambda: lanes.contender_opponents(field, leader),
+        "uncertainty: anchor_weights": lambda: lanes.uncertain_anchors(field),
+        "uncertainty: closeness": lambda: lanes.closeness(standing, anchor),
+        "uncertainty: novelty": lambda: lanes.novelty(standing, anchor),
+        "uncertainty: opponent_weights": lambda: lanes.informative_opponents(field, anchor),
+        "exploration: scarcity": lambda: lanes.scarcity(field),
         "prompt: least_met": lambda: eligible_pairs.draw_least_met_prompt(field, anchor, opponent, rng),
         "prompt: most_needed": lambda: eligible_pairs.draw_most_needed_prompt(field, anchor, opponent, rng),
         "prompt: under_covered": lambda: eligible_pairs.draw_under_covered_prompt(

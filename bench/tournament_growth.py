@@ -98,7 +98,7 @@ def reply(key: str) -> dict:
 
 def run(folder: Path) -> None:
     """Exactly what `tiltyard run` does, with a judge in the same process that answers at once."""
-    from tiltyard.judges.providers.replay import ReplayProvider
+    from tiltyard.judges.providers.local_replies import ReplayProvider
     from tiltyard.tournaments.tournament_run import run_tournament
 
     async def complete(_provider: object, body: dict) -> dict:

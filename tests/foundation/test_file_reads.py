@@ -11,7 +11,7 @@ from tiltyard.errors import BadConfig, BrokenArtifact, UnreadableFile
 from tiltyard.files import open_battles
 from tiltyard.foundation import local_files
 from tiltyard.foundation.local_files import OversizedFile, open_regular, read_regular, read_regular_text
-from tiltyard.judges.providers.replay import _recorded
+from tiltyard.judges.providers.local_replies import _recorded
 from tiltyard.settings.yaml_file import read_yaml
 from tiltyard.tournaments.cost_estimate import _groups
 

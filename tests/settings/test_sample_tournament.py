@@ -18,7 +18,7 @@ from tiltyard.core.judging.reconciliation import reconcile
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import read_answers
-from tiltyard.judges.providers.replay import ReplayProvider
+from tiltyard.judges.providers.local_replies import ReplayProvider
 from tiltyard.settings.prices import FREE, open_prices
 from tiltyard.settings.ready_tournaments import QuickJudge, sample_files, sample_verdicts, write_sample
 from tiltyard.settings.tournament_config import load_config, load_rubric

@@ -12,7 +12,7 @@ from babel import Locale
 from tiltyard.arena.content.model_details import ModelDetails
 from tiltyard.arena.voting.arena_state import PANEL_REASON
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementFigure, AgreementGap
-from tiltyard.core.policy.matchmaking import coverage_lane, random_lanes
+from tiltyard.core.policy.matchmaking import lanes
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.assets import load_assets
 from tiltyard.web.pages.layout import PageTemplates
@@ -77,7 +77,7 @@ def reasons(module):
 def test_every_reason_of_the_matchmaker_has_a_sentence_of_its_own(pieces):
     arena = SimpleNamespace(name="arena", settings=ArenaSettings())
     say = pieces("vote/pieces.html", arena=arena).reason_word
-    logged = [one for lane in (coverage_lane, random_lanes) for one in reasons(lane)]
+    logged = list(reasons(lanes))
     assert sorted(logged) == [
         "adjacent pair short of its floor",
         "covers most",

@@ -20,7 +20,7 @@ from tiltyard.files.answer_formats.lm_eval import lower_is_better_metrics
 from tiltyard.files.answers import answer_columns, drop_replaced_answers, open_runs
 from tiltyard.files.input_address import shown_path
 from tiltyard.foundation.option_names import option_name, refuse_unknown
-from tiltyard.judges.providers.python_functions import ModelFunction
+from tiltyard.judges.providers.local_replies import ModelFunction
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.judging_sections import paid_text
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS, ab_level

@@ -26,8 +26,8 @@ from tiltyard.jobs.shards import Shard
 from tiltyard.judges.judge_setup import JudgeSetup, open_model
 from tiltyard.judges.judging_run import JudgingDatabases, RunProgress, run_judging
 from tiltyard.judges.ledger import Attempt, Ledger
+from tiltyard.judges.providers.local_replies import ModelFunction, function_fields
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.providers.python_functions import ModelFunction, function_fields
 from tiltyard.judges.requests import JudgeRequest, request_key
 from tiltyard.settings.config_section import repeated
 from tiltyard.settings.environment import Environment, read_environment

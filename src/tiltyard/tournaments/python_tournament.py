@@ -17,7 +17,7 @@ from tiltyard.core.ratings import Finding
 from tiltyard.errors import BadOption
 from tiltyard.foundation.option_names import refuse_unknown
 from tiltyard.judges.judging_run import RunProgress
-from tiltyard.judges.providers.python_functions import JudgeFunction, function_fields
+from tiltyard.judges.providers.local_replies import JudgeFunction, function_fields
 from tiltyard.runs.tournament_writer import read_run_documents
 from tiltyard.settings.prices import PriceEntry, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge

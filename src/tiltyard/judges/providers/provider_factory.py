@@ -6,9 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tiltyard.errors import BadOption, MissingExtra
+from tiltyard.judges.providers.local_replies import PythonFunction, ReplayProvider
 from tiltyard.judges.providers.provider import Provider
-from tiltyard.judges.providers.python_functions import PythonFunction
-from tiltyard.judges.providers.replay import ReplayProvider
 from tiltyard.settings.model_endpoints import PROVIDERS, PYTHON, REPLAY, EndpointRoute
 
 if TYPE_CHECKING:

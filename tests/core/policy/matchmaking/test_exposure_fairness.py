@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.sizes import sized
 from support.staged_arenas import Crowd, arena, beyond, capped, free_to_meet, lived, ranked, whole
-from tiltyard.core.policy.matchmaking.coverage_lane import starved_models
+from tiltyard.core.policy.matchmaking.lanes import starved_models
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.session_memory import UNSEEN

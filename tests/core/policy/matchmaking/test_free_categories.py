@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tiltyard.core.battles import Kind
+from tiltyard.core.policy.matchmaking.lanes import floor_deficit
 from tiltyard.core.policy.matchmaking.matchmaker import choose
-from tiltyard.core.policy.matchmaking.random_lanes import floor_deficit
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 

@@ -12,20 +12,21 @@ from scipy import stats
 from support.sizes import sized
 from support.staged_arenas import ASLEEP, arena, believed, drawn, free_to_meet, lived, matchup, ranked, whole
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.matchmaking import coverage_lane, random_lanes
-from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage, pair_novelty
+from tiltyard.core.policy.matchmaking import lanes
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
-from tiltyard.core.policy.matchmaking.matchmaker import choose
-from tiltyard.core.policy.matchmaking.random_lanes import (
+from tiltyard.core.policy.matchmaking.lanes import (
     closeness,
     draw_contender,
+    draw_coverage,
     draw_exploration,
     draw_uncertainty,
     draw_v1,
     floor_deficit,
     novelty,
+    pair_novelty,
     scarcity,
 )
+from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.prompt_cells import FEW_ATTEMPTS_WEIGHT
 from tiltyard.core.policy.state.session_memory import UNSEEN
@@ -77,7 +78,7 @@ class TestLanes:
 class TestContender:
     @pytest.mark.parametrize("anchor", [0, 3, 7])
     def test_a_neighbour_70_a_rival_20_a_challenger_10(self, anchor):
-        weights = random_lanes.contender_opponents(whole(settled(20)), anchor)
+        weights = lanes.contender_opponents(whole(settled(20)), anchor)
         neighbours = [k for k in (anchor - 1, anchor + 1) if k >= 0]
         assert weights[neighbours].sum() == pytest.approx(0.7)
         rest = np.setdiff1d(np.arange(8), [*neighbours, anchor])
@@ -91,7 +92,7 @@ class TestContender:
         rating = [2000, 1990, 1980, 1900, 1890, 1880, 1870, 1860, 1000]
         standing = settled(9)
         ranked(standing, rating)
-        weights = random_lanes.contender_opponents(whole(standing), 3)
+        weights = lanes.contender_opponents(whole(standing), 3)
         assert weights[[2, 4]].tolist() == pytest.approx([0.35, 0.35])
         assert weights[5] == pytest.approx(0.2)  # 20 away; the next is 30
         assert weights[8] == pytest.approx(0.1)
@@ -108,7 +109,7 @@ class TestContender:
         for model, prompt in zip(*np.nonzero(~np.pad(answered, ((0, 0), (0, 3)))), strict=True):
             standing.respond(int(model), int(prompt), present=False)
         anchor = data.draw(st.integers(0, min(4, models) - 1))
-        weights = random_lanes.contender_opponents(whole(standing), anchor)
+        weights = lanes.contender_opponents(whole(standing), anchor)
         assert weights == pytest.approx(by_hand(standing, anchor))
 
     def test_half_the_draws_go_to_the_adjacent_pair_furthest_from_its_floor(self):
@@ -135,7 +136,7 @@ class TestContender:
     @given(misorder=st.lists(st.floats(0, 0.5), min_size=12, max_size=12))
     def test_anchors_half_even_half_by_the_chance_of_a_wrong_place(self, misorder):
         standing = ranked(arena(12, 3), misorder=misorder)
-        weights = random_lanes.contender_anchors(whole(standing))
+        weights = lanes.contender_anchors(whole(standing))
         assert not weights[8:].any()
         wrong = np.array(misorder[:8])
         if wrong.sum() > 0:
@@ -148,7 +149,7 @@ class TestContender:
         standing = ranked(arena(4, 3, contenders=2, window=20, settling=0))
         for _ in range(10):
             standing.serve(0, 1, 0)
-        assert not random_lanes.contender_anchors(whole(standing)).any()
+        assert not lanes.contender_anchors(whole(standing)).any()
         assert draw_contender(whole(standing), np.random.default_rng(0)) is None
 
     def test_the_floor_deficit_is_what_its_table_says(self):
@@ -181,19 +182,17 @@ class TestUncertainty:
             standing.vote(a, b, int(rng.integers(4)), Kind.WIN_A)
         decisive = standing.cells.tally[:, :, :2].sum(axis=2)
         covered = (decisive >= 2).mean(axis=1)
-        assert random_lanes.uncertain_anchors(whole(standing)) == pytest.approx(np.array(se) * (2 - covered))
+        assert lanes.uncertain_anchors(whole(standing)) == pytest.approx(np.array(se) * (2 - covered))
         standing.under(replace(standing.policy, uncertainty="rd"))
         standing.strengths.rd[:] = se[::-1]
-        assert random_lanes.uncertain_anchors(whole(standing)) == pytest.approx(
-            np.array(se[::-1]) * (2 - covered)
-        )
+        assert lanes.uncertain_anchors(whole(standing)) == pytest.approx(np.array(se[::-1]) * (2 - covered))
 
     def test_the_opponent_is_the_one_that_tells_most(self):
         standing = ranked(arena(4, 3), [1500, 1490, 1200, 1470])
-        assert np.argmax(random_lanes.informative_opponents(whole(standing), 0)) == 1
+        assert np.argmax(lanes.informative_opponents(whole(standing), 0)) == 1
         for _ in range(6):
             standing.vote(0, 1, 0, Kind.TIE)
-        assert np.argmax(random_lanes.informative_opponents(whole(standing), 0)) == 3
+        assert np.argmax(lanes.informative_opponents(whole(standing), 0)) == 3
 
     @given(gap=st.floats(-3000, 3000))
     def test_closeness_is_1_between_equals_and_falls_both_ways(self, gap):
@@ -212,14 +211,14 @@ class TestUncertainty:
     def test_nobody_to_meet_is_no_weight_at_all(self):
         standing = ranked(arena(2, 2))
         standing.retire(1)
-        assert not random_lanes.informative_opponents(whole(standing), 0).any()
-        assert random_lanes.draw_uncertainty(whole(standing), np.random.default_rng(0)) is None
+        assert not lanes.informative_opponents(whole(standing), 0).any()
+        assert lanes.draw_uncertainty(whole(standing), np.random.default_rng(0)) is None
 
     def test_the_prompt_is_the_one_that_both_need_most(self):
         standing = ranked(arena(2, 3, **ASLEEP))
         for prompt in (0, 2):
             meet(standing, 0, 1, times=4, on=prompt)
-        draws = drawn(random_lanes.draw_uncertainty, whole(standing), 20, seed=6)
+        draws = drawn(lanes.draw_uncertainty, whole(standing), 20, seed=6)
         assert {draw.prompt for draw in draws} == {1}
 
 
@@ -267,7 +266,7 @@ class TestCoverage:
             standing.serve(0, 1, 0)
             standing.vote(0, 1, 0, Kind.WIN_A)
         # 0 and 1 have covered one prompt of two and one opponent of three; both had 2 where 1 was due.
-        score = coverage_lane.anchor_score(whole(standing))
+        score = lanes.anchor_score(whole(standing))
         assert score.tolist() == pytest.approx([0.5 + 2 / 3 - 1, 0.5 + 2 / 3 - 1, 1 + 1 + 1, 1 + 1 + 1])
 
     @given(votes=st.lists(st.sampled_from(list(Kind)[:4]), max_size=12))
@@ -309,7 +308,7 @@ def test_a_floor_is_not_met_by_prompts_that_are_gone():
         standing.vote(0, 1, 0, Kind.WIN_A)
     for prompt in range(7):
         standing.respond(0, prompt, present=False)
-    deficit = random_lanes.floor_deficit(standing, np.array([0]), np.array([1]))
+    deficit = lanes.floor_deficit(standing, np.array([0]), np.array([1]))
     assert deficit.tolist() == [pytest.approx(1 / 6)]
 
 
@@ -534,7 +533,7 @@ def test_also_where_every_pair_has_met_on_every_prompt_many_times(seed, prompts,
     standing = old(seed, models=4, prompts=prompts, votes=400)
     field = EligiblePairs.of(standing, UNSEEN, capped=False, depth=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coverage_lane, "_BLOCK_CELLS", at_once)
+        patch.setattr(lanes, "_BLOCK_CELLS", at_once)
         for anchor in range(4):
             agrees(field, anchor, seed, draws=5)
 
@@ -548,8 +547,8 @@ def test_young_arenas_have_every_cell_equal_and_each_is_drawn():
 
 
 def test_where_more_cells_are_equal_than_enough_each_opponent_still_has_its_turn(monkeypatch):
-    monkeypatch.setattr(coverage_lane, "_TIED_CELL_LIMIT", 4)
-    monkeypatch.setattr(coverage_lane, "_BLOCK_CELLS", 4)
+    monkeypatch.setattr(lanes, "_TIED_CELL_LIMIT", 4)
+    monkeypatch.setattr(lanes, "_BLOCK_CELLS", 4)
     standing = arena(12, 4, **ASLEEP)
     rng = np.random.default_rng(2)
     found = [draw_coverage(whole(standing), rng, anchor=0) for _ in range(600)]

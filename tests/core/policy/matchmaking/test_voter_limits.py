@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, has_servable_pair, voter_need
+from tiltyard.core.policy.matchmaking.lanes import draw_exploration
 from tiltyard.core.policy.matchmaking.matchmaker import choose, fallback_fields
-from tiltyard.core.policy.matchmaking.random_lanes import draw_exploration
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import NoMatchup

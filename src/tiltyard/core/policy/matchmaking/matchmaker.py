@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage, draw_starved
 from tiltyard.core.policy.matchmaking.eligible_pairs import (
     DrawnPair,
     EligiblePairs,
     has_servable_pair,
     voter_need,
 )
-from tiltyard.core.policy.matchmaking.random_lanes import (
+from tiltyard.core.policy.matchmaking.lanes import (
     draw_contender,
+    draw_coverage,
     draw_exploration,
+    draw_starved,
     draw_uncertainty,
     draw_v1,
 )

@@ -28,9 +28,9 @@ from tiltyard.core.policy.matchmaking import (
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.session_memory import UNSEEN
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 from timing import one_thread
 
 SIZES = ((100, 1_000, 1.0), (1_000, 10_000, 10.0))

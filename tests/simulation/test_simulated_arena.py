@@ -18,8 +18,8 @@ from scipy import stats
 from support.sizes import sized
 from tiltyard.core.policy.state.events import NO_SESSION, Event
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.report import validity_report
 from tiltyard.errors import BadOption, NoMatchup
 from tiltyard.simulation.simulated_arena import (

@@ -12,8 +12,8 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state import standing as standing_module
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.arena_fold import save
 
 #: What follows from the counts and must agree however they were folded.

@@ -4,8 +4,8 @@ import numpy as np
 
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 
 A, B, TIE, BAD = Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BAD
 

@@ -2,7 +2,7 @@
 
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.rating.log_replay import replay_log
-from tiltyard.core.policy.state.rating_fold import Strengths
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.arena_fold import save
 from tiltyard.postgres.connections import connect
 

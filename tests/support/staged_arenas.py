@@ -14,9 +14,9 @@ from tiltyard.core.policy.matchmaking.eligible_pairs import DrawnPair, EligibleP
 from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.session_memory import UNSEEN
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 
 #: A controller that never wakes: lanes alone are looked at.
 ASLEEP = {"settling": 0, "tolerance_least": 1e9}

@@ -9,8 +9,8 @@ from babel import Locale
 
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.publication import established_rules, publication_rules, stable_rules
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of

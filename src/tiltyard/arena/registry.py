@@ -35,7 +35,7 @@ from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
 if TYPE_CHECKING:
     from tiltyard.arena.live.entrant_pool import EntrantOpener
     from tiltyard.arena.live.live_records import StoredEntrant, TurnEntrant
-    from tiltyard.core.policy.state.rating_fold import Strengths
+    from tiltyard.core.policy.state.strengths import Strengths
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
 

@@ -18,7 +18,7 @@ from tiltyard.arena.boards.snapshots import (
     read_latest_position,
     thin_snapshots,
 )
-from tiltyard.core.policy.state.rating_fold import Strengths
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect, connect_async
 

@@ -24,7 +24,7 @@ from tiltyard.arena.operators.exclusions import (
 from tiltyard.arena.rating.rater_process import ArenaRater, RaterPace, RaterProcess
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.rating_fold import Strengths
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Expired, TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings

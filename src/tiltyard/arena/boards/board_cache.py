@@ -59,7 +59,7 @@ from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import row_to_dict
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.core.policy.state.rating_fold import Strengths
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries

@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 
 from tiltyard.arena.log.buckets import fetch_row, fetch_row_sync, fetch_rows
 from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.policy.state.rating_fold import Strengths
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import InputError, StoreFault
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import Database, connect_async, translate_errors

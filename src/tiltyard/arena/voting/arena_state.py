@@ -39,8 +39,9 @@ from tiltyard.core.judging.panel_assignment import PanelItem
 from tiltyard.core.policy.matchmaking.matchmaker import Choice
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_MARK, Events, VoteMark, unrated_reason
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.core.policy.state.rating_fold import Strengths, method_from_dict
+from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NoMatchup
 from tiltyard.foundation.arrays import Ints
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES, ArenaSettings

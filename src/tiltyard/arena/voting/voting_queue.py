@@ -69,7 +69,7 @@ from tiltyard.arena.voting.voter_requests import (
     Voter,
 )
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.rating_fold import Strengths
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Crowded, StoreFault
 from tiltyard.foundation.arrays import Ints
 from tiltyard.foundation.caches import BoundedCache

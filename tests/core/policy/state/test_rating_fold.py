@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from support.sizes import sized
 from tiltyard.core.battles import CodedBattles, Kind
-from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings, Strengths
+from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption
 

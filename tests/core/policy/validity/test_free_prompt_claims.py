@@ -5,8 +5,8 @@ import numpy as np
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.consistency import consistency_scores
 from tiltyard.core.policy.validity.model_record import (

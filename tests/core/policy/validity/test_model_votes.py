@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import Strengths
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.model_record import (
     VoteColumns,
     build_standing,

@@ -21,8 +21,8 @@ from tiltyard.core.policy.state.prompt_cells import (
     WIN,
     PromptCells,
 )
-from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.session_memory import SessionMemories
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_log import RecentVotes, VoteLog
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Bools, Ints

@@ -24,9 +24,10 @@ from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.pair_counts import PairCells, PairCounts
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings, Strengths, method_from_dict
+from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings, method_from_dict
 from tiltyard.core.policy.state.session_memory import SessionMemories
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.core.policy.validity.publication import (
     Evaluation,

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.prompt_cells import BOTH_BAD, BOTH_BAD_FLAG_OFFSET, LOSS, TIE, WIN
-from tiltyard.core.policy.state.rating_fold import Strengths
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_log import RecentVotes, is_both_bad
 from tiltyard.core.policy.validity.pair_floors import floor_of, neighbours_of, pair_coverage
 from tiltyard.core.policy.validity.prompt_coverage import servable_prompts

@@ -268,7 +268,7 @@ def test_the_truth_follows_models_that_drift_and_leave():
 def test_everything_a_result_comes_from_is_among_what_it_depends_on():
     """Follow imports from the module of the study; what only names types, checks settings, or runs or keeps studies, moves no number."""
     beside = {"tiltyard.errors", "tiltyard.simulation.studies"}
-    foundation = ("arrays", "compiled_kernels", "field_definitions", "quoted_values")
+    foundation = ("arrays", "compiled_kernels", "field_definitions", "option_names")
     beside |= {f"tiltyard.foundation.{name}" for name in foundation}
     seen, ahead = set(), ["tiltyard.simulation.simulated_arena"]
     while ahead:

@@ -416,10 +416,8 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
     depends=(
         "tiltyard.core.battles",
         "tiltyard.simulation.simulated_arena",
-        "tiltyard.simulation.simulated_arena",
         "tiltyard.simulation.worlds",
         "tiltyard.core.policy.matchmaking",
-        "tiltyard.core.board.cross_check",
         "tiltyard.core.board.cross_check",
         "tiltyard.core.board.settled_order",
         "tiltyard.core.ratings",
@@ -427,8 +425,6 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.core.policy.validity.prompt_coverage",
         "tiltyard.core.policy.validity.publication",
         "tiltyard.core.policy.validity.pair_floors",
-        "tiltyard.core.policy.validity.rules",
-        "tiltyard.core.policy.validity.publication",
         "tiltyard.core.policy.validity.rules",
     ),
 )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.ballots import seen_both
 from support.browsing import DESKTOP, PHONE, SIZES, follow, looks_right, readable
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
@@ -51,6 +52,7 @@ def test_a_colleague_signs_in_votes_and_signs_out(visit, site, provider, size, j
     sign_in_at_provider(page, name)
     assert page.url == f"{site.url}/arenas/arena/vote"
     follow(page.get_by_role("button", name="Start voting"))
+    seen_both(page)
     page.get_by_role("button", name="Tie").first.click()
     page.get_by_role("button", name="Next").first.wait_for()
     follow(page.get_by_role("link", name="Your sign-in"))

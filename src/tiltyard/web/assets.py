@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -102,13 +103,18 @@ def read_assets(folder: Traversable) -> Assets:
 
 
 def _joined(styles: Traversable) -> str:
+    """All style sheets in order, without comments and without spaces that only people need."""
     if not styles.is_dir():
         return ""
     sheets = {
         sheet.name.removesuffix(".css"): sheet for sheet in styles.iterdir() if sheet.name.endswith(".css")
     }
     order = [name for name in _SHEETS if name in sheets] + sorted(sheets.keys() - set(_SHEETS))
-    return "\n".join(sheets[name].read_text(encoding="utf-8") for name in order)
+    css = "\n".join(sheets[name].read_text(encoding="utf-8") for name in order)
+    css = " ".join(re.sub(r"/\*[^*]*\*/", "", css).split())
+    for mark in (" {", " }", "{ ", "} ", "; ", ": ", ", "):
+        css = css.replace(mark, mark.strip())
+    return css
 
 
 def _hashed(name: str, data: bytes) -> str:

@@ -204,5 +204,6 @@ def _here(request: Request) -> str:
 
 
 def _words(texts: Mapping[str, object]) -> Markup:
-    """Texts for a script, as JSON in an attribute."""
-    return Markup.escape(json.dumps({name: str(text) for name, text in texts.items()}, ensure_ascii=False))
+    """Texts for a script, as the attribute with their JSON: within single quotes, most of it needs no escaping."""
+    data = json.dumps({name: str(text) for name, text in texts.items()}, ensure_ascii=False)
+    return Markup("data-words='{}'").format(data).replace("&#34;", '"')

@@ -14,6 +14,7 @@ from support.browsing import DESKTOP, PHONE, SIZES, Visit, axe, readable, sign_i
 from support.live_arenas import made_arena
 from support.page_layout import WIDE, check_layout, resize
 from support.page_routes import ASKED, page_routes
+from support.phones import ZOOMED_PHONE
 from support.postgres_servers import fresh_database
 from support.served import make_operator, served
 from support.sizes import sized
@@ -49,6 +50,8 @@ PUBLIC = (
 )
 
 
+#: A phone at 200 %, on which pages for everybody are in Arabic; those of operators are in English only.
+ALL_SIZES = [*SIZES, pytest.param(ZOOMED_PHONE, id="zoomed")]
 #: Of the operator's pages, axe reads one of so many in every run.
 AXE_EVERY = sized(4, 1)
 #: Buttons of a row that lie on what stands before them.
@@ -87,10 +90,13 @@ def snapshot_of(site):
 def tours(browser, site):
     """A browser for each size and theme, in which the operator is signed in."""
     made = {}
-    for size in (DESKTOP, PHONE):
+    for size in (DESKTOP, PHONE, ZOOMED_PHONE):
         for theme in ("light", "dark"):
             context = browser.new_context(
-                viewport={"width": size[0], "height": size[1]}, color_scheme=theme, bypass_csp=True
+                viewport={"width": size[0], "height": size[1]},
+                color_scheme=theme,
+                bypass_csp=True,
+                locale="ar" if size == ZOOMED_PHONE else "en",
             )
             context.set_default_timeout(60_000)
             made[size, theme] = Visit(context.new_page(), site.url)
@@ -99,9 +105,9 @@ def tours(browser, site):
         opened.page.context.close()
 
 
-@pytest.mark.slow(but_every=7)
+@pytest.mark.slow(but_every=11)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ALL_SIZES)
 @pytest.mark.parametrize("path", PUBLIC)
 def test_everybody_can_read_it(tours, site, path, size, theme):
     page = tours[size, theme].page
@@ -144,7 +150,7 @@ def operators(site):
 
 @pytest.mark.slow(but="phone-dark")
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ALL_SIZES)
 def test_the_operator_can_read_everything(tours, site, operators, size, theme):
     assert len(operators) > 10
     opened = tours[size, theme]

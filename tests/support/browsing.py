@@ -64,12 +64,13 @@ def sign_in(opened: Visit, path: str = "/operator") -> None:
 
 
 def axe(page: Page, *, within: str | None = None, iframes: bool = True) -> list[tuple[str, str, list[str]]]:
-    """Grave violations on a page, or ``within`` a part: rule, what it is about, where. ``iframes``: in frames too."""
+    """Grave violations on a page, small targets among them, or ``within`` a part: rule, what it is about, where. ``iframes``: in frames too."""
     if not page.evaluate("'axe' in window"):
         page.add_script_tag(path=AXE)
     found = page.evaluate(
         "async ([within, iframes]) =>"
-        " (await axe.run(within ?? document, {resultTypes: ['violations'], iframes})).violations",
+        " (await axe.run(within ?? document, {resultTypes: ['violations'], iframes,"
+        " rules: {'target-size': {enabled: true}}})).violations",
         [within, iframes],
     )
     return [

@@ -1,4 +1,4 @@
-"""Static assets of the pages: one stylesheet, one icon, and the JavaScript bundle if it was built.
+"""Static assets of the pages: one stylesheet, another for operators, one icon, and the JavaScript bundle if it was built.
 
 Every name contains a hash of the content, so that browsers may cache a file forever.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -24,7 +24,7 @@ from tiltyard.errors import NotFound
 router = APIRouter(include_in_schema=False)
 
 #: The order of the style sheets, because later ones override earlier ones; all others follow.
-_SHEETS = ("tokens", "base", "parts", "text", "vote", "board", "model", "operator")
+_SHEETS = ("tokens", "base", "parts", "text", "vote", "board", "model")
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -32,8 +32,6 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-#: Smaller files are not compressed.
-_MIN_GZIP_BYTES = 256
 _ENTRY = "src/main.ts"
 
 #: Two lances across the barrier that parts the riders, seen from above.
@@ -58,7 +56,7 @@ class Asset:
     @classmethod
     def of(cls, name: str, data: bytes) -> Asset:
         """An asset whose media type is determined by the file extension."""
-        packed = gzip.compress(data, mtime=0) if len(data) >= _MIN_GZIP_BYTES else data
+        packed = gzip.compress(data, mtime=0)
         media_type = _TYPES.get(PurePath(name).suffix, "application/octet-stream")
         return cls(data, media_type, packed if len(packed) < len(data) else None)
 
@@ -90,20 +88,26 @@ def load_assets() -> Assets:
 
 def read_assets(folder: Traversable) -> Assets:
     """Read the folders ``styles`` and ``bundle`` in a folder."""
-    own = {"tiltyard.css": _joined(folder / "styles").encode(), "favicon.svg": _ICON.encode()}
-    names = {name: _hashed(name, data) for name, data in own.items()}
-    found = {names[name]: Asset.of(name, data) for name, data in own.items()}
+    styles = folder / "styles"
+    own = {
+        "tiltyard.css": _joined(styles),
+        "operator.css": _joined(styles / "operator"),
+        "favicon.svg": _ICON,
+    }
+    names = {name: _hashed(name, text.encode()) for name, text in own.items()}
+    found = {names[name]: Asset.of(name, text.encode()) for name, text in own.items()}
     manifest = folder / "bundle" / "manifest.json"
     if not manifest.is_file():
         return Assets(found, names, None)
     chunks = json.loads(manifest.read_bytes())
-    for name in sorted(set(_files_of(chunks))):
-        found[name] = Asset.of(name, (folder / "bundle" / name).read_bytes())
+    for chunk in chunks.values():
+        for name in (chunk["file"], *chunk.get("css", ()), *chunk.get("assets", ())):
+            found[name] = Asset.of(name, (folder / "bundle" / name).read_bytes())
     return Assets(found, names, chunks[_ENTRY]["file"])
 
 
 def _joined(styles: Traversable) -> str:
-    """All style sheets in order, without comments and without spaces that only people need."""
+    """The style sheets of a folder in order, without comments and without spaces that only people need."""
     if not styles.is_dir():
         return ""
     sheets = {
@@ -112,23 +116,12 @@ def _joined(styles: Traversable) -> str:
     order = [name for name in _SHEETS if name in sheets] + sorted(sheets.keys() - set(_SHEETS))
     css = "\n".join(sheets[name].read_text(encoding="utf-8") for name in order)
     css = " ".join(re.sub(r"/\*[^*]*\*/", "", css).split())
-    for mark in (" {", " }", "{ ", "} ", "; ", ": ", ", "):
-        css = css.replace(mark, mark.strip())
-    return css
+    return re.sub(r" ?([{};,]) ?|(:) ", r"\1\2", css).replace(";}", "}")
 
 
 def _hashed(name: str, data: bytes) -> str:
     path = PurePath(name)
     return f"{path.stem}-{sha256(data).hexdigest()[:12]}{path.suffix}"
-
-
-def _files_of(chunks: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """The files named in a Vite manifest."""
-    for chunk in chunks.values():
-        yield str(chunk["file"])
-        for kind in ("css", "assets"):
-            named = chunk.get(kind, [])
-            yield from named if isinstance(named, list) else []
 
 
 @router.api_route("/assets/{name}", methods=["GET", "HEAD"])

@@ -81,7 +81,6 @@ class PageTemplates:
             "render_text": partial(render_text, say=localization.texts.gettext),
             "shown": format_name,
             "spelled": spell_hidden_characters,
-            "themes": THEMES,
             "sentence": partial(translate_sentence, localization),
             "version": __version__,
             "words": _words,

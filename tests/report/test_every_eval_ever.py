@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 import tiltyard
 from support.command import run
 from tiltyard.files import write_battles
-from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.demo.demo_roster import demo_battles
 
 
 def required(**fields):

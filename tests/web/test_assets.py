@@ -49,7 +49,10 @@ def sheet(assets):
 def test_sheets_are_joined_in_one_order_whatever_the_folder_says(tmp_path):
     names = ["zebra", "operator", "tokens", "vote", "ant", "model", "base", "text", "parts", "board"]
     assets = read_assets(write(tmp_path, {f"styles/{name}.css": f"{name}\n" for name in names}))
-    assert sheet(assets) == "tokens base parts text vote board model ant operator zebra"
+    assert sheet(assets).split() == [
+        *("tokens", "base", "parts", "text", "vote", "board", "model"),
+        *("ant", "operator", "zebra"),
+    ]
 
 
 def test_a_sheet_is_sent_without_what_only_people_need(tmp_path):

@@ -19,7 +19,7 @@ from tiltyard.files.answer import Answer
 from tiltyard.files.format_detection import open_records
 from tiltyard.foundation.arrays import Bools, Floats
 from tiltyard.foundation.local_files import atomic_write
-from tiltyard.foundation.quoted_values import quoted
+from tiltyard.foundation.option_names import quoted
 from tiltyard.report.escapes import csv_text
 from tiltyard.report.match_text import context_of
 from tiltyard.runs.manifest import BATTLE_LINES, read_lines

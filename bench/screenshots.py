@@ -259,10 +259,10 @@ def served_to(context: BrowserContext, url: str, words: str, kind: str) -> str:
     raise SystemExit(f"no matchup came with {words!r} and {kind}")
 
 
-def visitor(browser: Browser) -> BrowserContext:
-    """A new visitor."""
+def visitor(browser: Browser, languages: str = "en-GB") -> BrowserContext:
+    """A new visitor, who is served prompts in these languages first."""
     context = browser.new_context(
-        color_scheme="light", timezone_id="UTC", extra_http_headers={"Accept-Language": "en-GB"}
+        color_scheme="light", timezone_id="UTC", extra_http_headers={"Accept-Language": languages}
     )
     context.set_default_timeout(30_000)
     return context
@@ -271,7 +271,7 @@ def visitor(browser: Browser) -> BrowserContext:
 def stages(browser: Browser, camera: Camera) -> None:
     """Every kind of matchup, each before a voter who has skipped all others, and one vote to the names."""
     for name, (words, kind) in STAGES.items():
-        with visitor(browser) as context:
+        with visitor(browser, "en-GB, ar;q=0.9" if name == "vote-arabic" else "en-GB") as context:
             better = served_to(context, camera.url, words, kind)
             page = context.new_page()
             camera.shoot(page, Shot(name, f"{ARENA}/vote", dark=name == "vote-maths"))

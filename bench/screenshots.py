@@ -398,7 +398,9 @@ def more_arenas(context: BrowserContext, url: str) -> None:
 def demo(arguments: list[str]) -> Iterator[tuple[str, str | None]]:
     """The address of a demo, and the path of its operator's link, if nobody is the operator yet."""
     with tempfile.TemporaryFile("w+") as out:
-        command = [sys.executable, "-m", "tiltyard", "demo", *arguments]
+        # PostgreSQL does not run as root.
+        account = ["--as-user", "nobody"] if os.geteuid() == 0 and "--as-user" not in arguments else []
+        command = [sys.executable, "-m", "tiltyard", "demo", *account, *arguments]
         process = subprocess.Popen(command, stdout=out, env=os.environ | {"PYTHONUNBUFFERED": "1"})
         try:
             while "Ctrl-C" not in (said := _said(out)):

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx2
 import pytest
 
-from support.built_images import ImageStore, image_store
+from support.built_images import ImageStore, image_store, read_only_command
 from support.composed_service import WEBS, ComposedService, composed_service, wait_until
 from support.deployed import ACCOUNT, HOME, PORT
 from support.replicas import ARENAS, add_arenas, vote_by_api, vote_by_page
@@ -30,6 +33,8 @@ pytestmark = [
 ]
 
 IMAGE = f"localhost/tiltyard:{__version__}"
+#: With a base as lean as Debian's slim one.
+IMAGE_BYTES = 600e6
 VOTERS, VOTES_EACH = 50, 4
 
 
@@ -100,6 +105,41 @@ def test_the_image_is_configured_as_the_dockerfile_says(images: ImageStore) -> N
     )
     assert f"/{PORT}/healthz" in "".join(told["Healthcheck"]["Test"]).replace(":", "/")
     assert HOME in told["Volumes"]
+
+
+def test_the_image_is_small(images: ImageStore) -> None:
+    root = images.make_container("measured", IMAGE, {})
+    size = sum(one.lstat().st_size for one in root.rglob("*") if one.is_file() or one.is_symlink())
+    print(f"{size / 1e6:.0f} MB")
+    assert size < IMAGE_BYTES
+
+
+def test_it_serves_from_a_root_that_cannot_be_written(images: ImageStore, tmp_path: Path) -> None:
+    """With an arena's own PostgreSQL, in the volume."""
+    told = images.configuration(IMAGE)
+    root = images.make_container("read-only", IMAGE, {})
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    os.chown(home, ACCOUNT, ACCOUNT)
+    writes = 'test -w / || test -w /etc/tiltyard || grep -E "^(CapBnd|CapEff):.*[1-9a-f]" /proc/self/status'
+    refused = read_only_command(root, home, HOME, ACCOUNT, "/bin/sh", "-c", writes)
+    environment = dict(one.split("=", 1) for one in told["Env"]) | {
+        "PATH": f"/opt/tiltyard/bin:{os.environ['PATH']}"
+    }
+    assert subprocess.run(refused, env=environment, check=False, timeout=60).returncode == 1
+    serve = read_only_command(root, home, HOME, ACCOUNT, "tiltyard", "serve", "--port", "0")
+    began = time.monotonic()
+    with (tmp_path / "log").open("wb") as log:
+        running = subprocess.Popen(serve, env=environment, stdout=log, stderr=log)
+    try:
+        wait_until(lambda: "ready: http" in (tmp_path / "log").read_text(), 600)
+        address = re.search(r"ready: (http://[^/\s]+)", (tmp_path / "log").read_text())
+        assert address is not None
+        print(f"ready after {time.monotonic() - began:.1f} s")
+        assert httpx2.get(f"{address[1]}/healthz", trust_env=False).status_code == 200
+    finally:
+        running.kill()
+        running.wait(60)
 
 
 def test_every_vote_counts_whichever_container_takes_it(service: ComposedService) -> None:

@@ -111,6 +111,27 @@ class ImageStore:
         return told.strip()
 
 
+#: Mounts a root that cannot be written, with a temporary folder and the place of the volume; then as an engine with
+#: all capabilities dropped and no new privileges: ROOT HOME HOME-INSIDE ACCOUNT COMMAND…
+_READ_ONLY = """
+root=$1 home=$2 inside=$3 account=$4; shift 4
+mount --make-rprivate /
+mount --bind "$root" "$root" && mount -o remount,ro,bind "$root"
+mount -t tmpfs tmpfs "$root/tmp"; mount -t proc proc "$root/proc"; mount -t tmpfs tmpfs "$root/dev"
+for one in null zero random urandom; do touch "$root/dev/$one"; mount --bind "/dev/$one" "$root/dev/$one"; done
+mkdir "$root/dev/shm"; mount -t tmpfs tmpfs "$root/dev/shm"
+mount --bind "$home" "$root$inside"
+exec chroot "$root" /usr/bin/setpriv --reuid "$account" --regid "$account" --clear-groups --no-new-privs \\
+    --bounding-set=-all --inh-caps=-all "$@"
+"""
+
+
+def read_only_command(root: Path, home: Path, inside: str, account: int, *command: str) -> list[str]:
+    """What runs ``command`` in these files, none of which can be written but ``home``, which is seen at ``inside``."""
+    given = (str(root), str(home), inside, str(account), *command)
+    return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", _READ_ONLY, "sh", *given]
+
+
 @contextmanager
 def image_store(folder: Path) -> Iterator[ImageStore]:
     """Storage in this new folder, which is gone afterwards: it takes gigabytes."""

@@ -9,13 +9,16 @@ intervals with a prior hold the ratings of models that hardly lost or won (`--wo
 from __future__ import annotations
 
 import argparse
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tiltyard._version import __version__
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from lab.baseline_coverage import BaselineWorld, baseline_coverage
 from lab.interval_coverage import IntervalCoverage, coverage, prior_coverage
-from tiltyard._version import __version__
 
 PROMPTS = (8, 15, 30, 100)
 MODELS, BATTLES, EFFECT_SD = 10, 3000, 0.5

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,22 @@ def runner(monkeypatch, tmp_path):
     from lanes import Runner
 
     return Runner(("sh", "-c", f'exec sh "{tmp_path}/$0"'), tmp_path / "logs", lambda _: None)
+
+
+def test_every_script_of_the_release_starts():
+    """Where it is run: neither the tests' folders nor this one are among the places of its modules."""
+    text = (TOOLS.parent / "justfile").read_text(encoding="utf-8")
+    lanes = re.search(r'release.md "([^"]+)"', text)[1].split()
+    recipes = dict(re.findall(r"^([\w-]+)[^\n:]*:[^\n]*\n((?: +.*\n)+)", text, re.MULTILINE))
+    scripts = {script for name in lanes for script in re.findall(r"python (bench/\S+)", recipes[name])}
+    assert "bench/intervals.py" in scripts
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
+        "PYTHONPATH": str(TOOLS.parent / "src")
+    }
+    for script in sorted(scripts):
+        command = [sys.executable, script, "--help"]
+        ended = subprocess.run(command, cwd=TOOLS.parent, env=clean, capture_output=True, check=False)
+        assert ended.returncode == 0, (script, ended.stderr)
 
 
 def test_lanes_run_side_by_side_and_recipes_of_a_lane_in_turn(runner, tmp_path):

@@ -35,7 +35,7 @@ class ServingSettings:
 
     host: str = defined(
         "127.0.0.1",
-        "address to bind. One that other machines can reach needs a base URL, and a proxy, a certificate or plain HTTP",
+        "address to bind. One that other machines can reach needs a base URL, and a proxy or plain HTTP",
         expected="an IP address or the name of this machine",
     )
     port: int = defined(8420, "port to bind; 0 chooses a free one", bounds=(0, 65_535))
@@ -44,12 +44,6 @@ class ServingSettings:
         "the URL that voters use. Needed if others can reach the port. With https, cookies are Secure and HSTS is sent",
         expected="scheme and host, such as https://arena.example.org",
     )
-    tls_certificate: str | None = defined(
-        None,
-        "serve https with this certificate and its chain. Read at the start; restart for a new one",
-        expected="a PEM file",
-    )
-    tls_key: str | None = defined(None, "key of the certificate", expected="a PEM file without a passphrase")
     plain_http: bool = defined(
         False,
         "others may use plain HTTP, in a closed network: cookies and passwords cross it unencrypted",
@@ -137,15 +131,6 @@ class ServingSettings:
         read_minute_limits("arena_quotas", self.arena_quotas, tuple(HOUR_QUOTAS))
         if self.base_url is not None:
             _check_base_url(self.base_url)
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise BadOption(
-                "tls_certificate and tls_key belong together: give both files, or none", option="tls_key"
-            )
-        if self.has_tls and self.base_url is not None and not self.base_url.startswith("https://"):
-            raise BadOption(
-                f"base_url is {self.base_url}, and there is a certificate; expected https://…",
-                option="base_url",
-            )
         _check_host(self.host)
         if self.role != "rater" and not is_loopback(self.host):
             # An address that other machines can reach needs a URL, and somebody who encrypts what voters send.
@@ -156,12 +141,13 @@ class ServingSettings:
                     "type. Else put TLS before it: --base-url https://…. For this machine only, bind 127.0.0.1",
                     option="base_url",
                 )
-            if not (self.secure or (self.has_proxy and not self.has_public_address) or self.plain_http):
+            without_proxy = self.trusted_proxies == ("none",)
+            encrypted = self.secure and not without_proxy
+            if not (encrypted or (self.has_proxy and not self.has_public_address) or self.plain_http):
                 raise BadOption(
                     f"host is {self.host}, which other machines can reach, and base_url is {self.base_url}: cookies and "
-                    "passwords would cross the network unencrypted. Put a proxy with TLS before the server (--base-url "
-                    "https://…, --trusted-proxies), or give --tls-certificate and --tls-key; in a closed network, "
-                    "--plain-http allows it",
+                    "passwords would cross the network unencrypted. Put a proxy with TLS before the server and name it "
+                    "(--base-url https://…, --trusted-proxies); in a closed network, --plain-http allows it",
                     option="plain_http",
                 )
 
@@ -203,12 +189,7 @@ class ServingSettings:
     @property
     def secure(self) -> bool:
         """Whether voters connect by https."""
-        return self.has_tls if self.base_url is None else self.base_url.startswith("https://")
-
-    @property
-    def has_tls(self) -> bool:
-        """Whether the web processes speak TLS themselves."""
-        return self.tls_certificate is not None
+        return self.base_url is not None and self.base_url.startswith("https://")
 
     @property
     def has_proxy(self) -> bool:
@@ -217,8 +198,7 @@ class ServingSettings:
 
     def check_proxy(self) -> None:
         """Refuse to serve strangers without a word about the proxy that bounds what they cost, or that encrypts."""
-        expected = self.has_public_address or (self.secure and not self.has_tls)
-        if expected and not self.trusted_proxies and self.role != "rater":
+        if (self.has_public_address or self.secure) and not self.trusted_proxies and self.role != "rater":
             raise BadOption(
                 f"voters use {self.base_url}, and no proxy is named, which bounds connections, headers and slow requests; "
                 "put one before the server (deploy/ has a configuration for Caddy) and name it with --trusted-proxies; or "
@@ -239,7 +219,7 @@ class ServingSettings:
         if self.base_url is not None:
             return self.base_url
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.has_tls else 'http'}://{host}:{self.port}"
+        return f"http://{host}:{self.port}"
 
 
 def _check_host(host: str) -> None:

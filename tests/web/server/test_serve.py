@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,6 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from support.certificates import make_certificate
 from support.live_arenas import answers_file, made_arena
 from support.served import make_token
 from support.serving_process import PATIENCE, commandline, environment, running
@@ -159,25 +157,6 @@ def test_a_second_signal_does_not_wait(database, tmp_path):
         assert serving.process.wait(PATIENCE) == 0
 
 
-@pytest.mark.slow
-def test_it_speaks_tls_itself(database, tmp_path):
-    folder = make_certificate(tmp_path)
-    made_arena(database, settings=ArenaSettings(gate="none"))
-    files = ["--tls-certificate", folder / "cert.pem", "--tls-key", folder / "key.pem"]
-    with running(tmp_path, "--port", "0", *files, database=database) as server:
-        server.wait_for("Press Ctrl-C")
-        url = server.url.replace("127.0.0.1", "localhost")
-        assert url.startswith("https://")
-        with httpx2.Client(
-            base_url=url, verify=ssl.create_default_context(cafile=folder / "cert.pem")
-        ) as client:
-            answer = client.post("/api/v1/arenas/arena/matchups")
-            assert answer.headers["set-cookie"].startswith("__Host-tiltyard_session=")
-            assert client.post("/api/v1/arenas/arena/matchups").json() == answer.json()
-            huge = client.get("/", headers={"x-waste": "x" * 70_000})
-            assert huge.status_code == 400
-
-
 @pytest.mark.parametrize(
     ("base_url", "external", "warned"),
     [
@@ -262,8 +241,6 @@ def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, 
         serve(base_url="https://arena.example.org")
     with pytest.raises(BadOption, match="file not found"):
         serve(Path("none.jsonl"))
-    with pytest.raises(BadOption, match=r"none\.pem"):
-        serve(tls_certificate="none.pem", tls_key="none.key")
     read = read_environment(variables={"TILTYARD_HOME": str(tmp_path / "home")})
     with pytest.raises(StoreFault, match="tiltyard arena migrate"):
         asyncio.run(prepare_server(server, read, ServingSettings()))

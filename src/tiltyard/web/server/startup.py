@@ -7,7 +7,6 @@ import errno
 import re
 import signal
 import socket
-import ssl
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -51,7 +50,6 @@ def run_server(
     ``prepare`` is given the database's URL before the processes start; ``greet`` is called with its result when all
     are ready. Settings given to them have the port that port 0 became.
     """
-    _check_certificate(settings)
     settings.check_proxy()
     configure_logging()
     # Before the supervisor handles SIGTERM, the signal must still stop the database.
@@ -91,20 +89,6 @@ def listening_socket(settings: ServingSettings) -> socket.socket:
             advice = "another server may be using it: choose another with --port"
         raise BadOption(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; {advice}"
-        ) from None
-
-
-def _check_certificate(settings: ServingSettings) -> None:
-    """Raise `BadOption` if the files of the certificate cannot be used."""
-    if settings.tls_certificate is None:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_certificate, settings.tls_key)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise BadOption(
-            f"the certificate {settings.tls_certificate} and its key {settings.tls_key} cannot be used: "
-            f"{reason or error}; expected two PEM files, the key without a passphrase"
         ) from None
 
 

@@ -148,8 +148,6 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                ssl_certfile=settings.tls_certificate,
-                ssl_keyfile=settings.tls_key,
                 # The application does it, which must know the address of the proxy as well.
                 proxy_headers=False,
                 timeout_keep_alive=30,

@@ -65,6 +65,7 @@ VALUES = {
     "outcomes": [1],
     "positions": [1],
     "prompts": [0],
+    "reason": "text",
     "responses": [1],
     "rises": True,
     "serials": [0],

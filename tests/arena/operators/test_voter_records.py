@@ -17,7 +17,9 @@ from tiltyard.arena.operators.exclusions import (
     read_exclusion_details,
     restore,
 )
+from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes
 from tiltyard.arena.operators.voters import (
+    FLAGGED_REASON,
     find_flagged_group,
     list_flagged_groups,
     list_voter_page,
@@ -32,6 +34,7 @@ from tiltyard.core.board.voter_board import board_agreement
 from tiltyard.core.integrity.voter_tests import VoterTest
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.settings.arena_settings import ArenaSettings
 
 
 def by_hand(url):
@@ -220,7 +223,7 @@ def test_few_votes_point_at_nobody(database):
     assert asked(database, lambda pool: list_flagged_groups(pool, arena)) == []
 
 
-def in_step(url):
+def in_step(url, mark="CASE WHEN d.serial % 5 = 1 THEN 2 END"):
     """Give every session the same times: a vote every four seconds, two minutes after the session before."""
     with connect(url) as connection:
         allow_rewriting(connection)
@@ -229,8 +232,8 @@ def in_step(url):
             "+ row_number() OVER (PARTITION BY session ORDER BY serial) * interval '4 s' AS at FROM matchups), "
             "moved AS (UPDATE matchups m SET served_at = t.at - interval '3 s' FROM timed t "
             "WHERE (m.arena, m.source, m.serial) = (t.arena, t.source, t.serial)) "
-            "UPDATE endings d SET at = t.at, mark = CASE WHEN d.serial %% 5 = 1 THEN 2 END FROM timed t "
-            "WHERE (d.arena, d.source, d.serial) = (t.arena, t.source, t.serial)".replace("%%", "%")
+            f"UPDATE endings d SET at = t.at, mark = {mark} FROM timed t "
+            "WHERE (d.arena, d.source, d.serial) = (t.arena, t.source, t.serial)"
         )
 
 
@@ -253,6 +256,39 @@ def test_times_and_marks_of_the_log_are_what_is_tested(database):
         return await list_flagged_groups(pool, arena)
 
     assert asked(database, leave_out) == []
+
+
+async def test_matchups_fetched_ahead_and_never_shown_are_skips(database):
+    """The attack: pairs with the target are chosen by asking ahead again and again, and no skip is ever recorded."""
+    arena, voter = await make_arena(database, 4, 4), Voter(1)
+    async with open_pool(database, most=2) as pool, voting_queue_of(database, arena) as queue:
+        for _ in range(5):
+            offered = await queue.next_matchup(voter, ahead=True)
+        await queue.vote(voter, offered.matchup, Kind.TIE)
+        async with pool.connection() as connection:
+            found = await read_latest_matchups(connection, arena.arena, after=0)
+    assert found.shown.voted.tolist() == [False, False, False, True]
+
+
+def test_waiting_votes_of_flagged_sessions_wait_for_the_operator(database):
+    arena = voted(database, votes=60, settings=ArenaSettings(ageing_hours=24))
+
+    def admitted():
+        with connect(database) as connection:
+            connection.execute("UPDATE raters SET horizon = (SELECT max(position) FROM events)")
+        return admit_waiting_votes(database)
+
+    in_step(database, mark=3)
+    assert [admitted(), admitted()] == [0, 0]
+    with connect(database) as connection:
+        rows = connection.execute("SELECT exclusion, reason, restored FROM exclusions").fetchall()
+    ((exclusion, reason, restored),) = rows
+    assert (reason, restored) == (FLAGGED_REASON, None)
+    record = asked(database, lambda pool: voter_record(pool, arena, 1))
+    assert record.excluded == record.total == 12
+    # Whoever was let in is not held again.
+    asked(database, lambda pool: restore(pool, arena.name, exclusion, actor="Ada"))
+    assert [admitted(), admitted()] == [60, 0]
 
 
 def test_skips_are_read_beside_votes_and_votes_that_do_not_count_rate_nobody(database):

@@ -16,10 +16,11 @@ from tiltyard.arena.operators.crowd import explain_crowd_change, hold_crowd_chan
 from tiltyard.arena.operators.exclusions import list_exclusions
 from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater
-from tiltyard.arena.rating.crowd_watch import HeldChange
+from tiltyard.arena.rating.crowd_watch import HeldChange, VoteGrouper, WatchedEvent
 from tiltyard.arena.rating.rater_process import Leadership
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.errors import InputError, NotFound
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -163,6 +164,21 @@ def test_those_who_change_a_crowd_are_held_and_the_board_goes_on(make_yard, conn
     assert len(told) == known
 
 
+def test_many_votes_at_once_are_held_as_if_they_had_come_one_by_one(make_yard, connection):
+    """The attack: all that came after the first alarm's block counted until others voted."""
+    yard = make_yard()
+    rater, told = rater_of(yard, connection)
+    votes(yard, 900)
+    rate(rater)
+    votes(yard, 175, target=TARGET, first=500, sessions=175)
+    rate(rater)
+    rate(rater)
+    held = [session for change in told for session in change.detail["sessions"]]
+    assert len(set(held)) == len(held) >= 120
+    assert all(session >= 500 for session in held)
+    assert board(yard)["votes"] == 1075 - len(held)
+
+
 def test_a_rater_that_starts_later_sees_the_same(make_yard, connection):
     yard = make_yard()
     votes(yard, 900)
@@ -251,3 +267,15 @@ def test_votes_from_one_network_are_a_group(make_yard, connection):
     change, *_ = read_open_changes(connection, yard.arena, 10**9)
     assert (change.model, told[0].model) == (TARGET, TARGET)
     assert VOTE_GROUPS[change.group] in ("shared-networks-3", "new-voters")
+
+
+@pytest.mark.parametrize(
+    ("kind", "skips"), [(LogKind.SKIP, True), (LogKind.RELEASED, True), (LogKind.EXPIRE, False)]
+)
+def test_matchups_fetched_ahead_and_released_are_skips(kind, skips):
+    grouper, group = VoteGrouper(), 1 << VOTE_GROUPS.index("skipping-voters")
+    ended = WatchedEvent(1, 0, kind, 0, 7, -1, -1, -1, -1, NO_MARK)
+    for serial in range(6):
+        assert grouper.read(ended._replace(serial=serial), (), {}) is None
+    cast = ended._replace(kind=LogKind.VOTE, serial=6, a=0, b=1, outcome=0, blind=1)
+    assert bool(grouper.read(cast, (), {}).groups & group) is skips

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from tiltyard.arena.boards.snapshots import thin_snapshots
 from tiltyard.arena.boards.weekly_reports import is_reported, list_reportable_arenas
+from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.judging.judge_panel import open_panel
@@ -36,6 +37,7 @@ from tiltyard.arena.operators.job_status import JOB_PLANS, last_due, last_whole_
 from tiltyard.arena.operators.reported_week import report_arena
 from tiltyard.arena.operators.stages import delete_due_arenas
 from tiltyard.arena.operators.voter_data import delete_old_accounts, delete_old_texts, erase_absent_voters
+from tiltyard.arena.operators.voters import FLAGGED_REASON, hold_flagged_voters
 from tiltyard.client import AsyncClient
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.foundation.retries import Backoff, Retries
@@ -239,10 +241,12 @@ def admit_waiting_votes(url: str, _moment: datetime | None = None) -> int:
     async def admitting() -> int:
         admitted = 0
         async with (
-            open_pool(url, most=1, name="tiltyard admissions") as pool,
+            open_pool(url, most=2, name="tiltyard admissions") as pool,
             pool.connection() as used,
         ):
-            for arena, hours in await _waiting_arenas(used):
+            for name, arena, hours in await _waiting_arenas(used):
+                if hours:
+                    await hold_flagged_voters(pool, await find_arena(used, name))
                 while (count := await admit_votes(used, arena, hours)) > 0:
                     admitted += count
         return admitted
@@ -345,6 +349,7 @@ async def admit_votes(
             "hours": hours,
             "votes": CHECKED_VOTE_COUNT,
             "minutes": CHECKED_MINUTES,
+            "reason": FLAGGED_REASON,
             "limit": limit,
         }
         found = await connection.execute(bucket_statement("admissions_due", batch.bucket), values)
@@ -354,11 +359,11 @@ async def admit_votes(
     return len(rows)
 
 
-async def _waiting_arenas(connection: Connection) -> list[tuple[int, float]]:
-    """Arenas in which votes wait, and for how many hours."""
+async def _waiting_arenas(connection: Connection) -> list[tuple[str, int, float]]:
+    """Arenas in which votes wait, by name and number, and for how many hours."""
     buckets = await fetch_rows(connection, "raters_buckets", {})
     rows = []
     for (bucket,) in buckets:
         text = bucket_statement("admissions_arenas", bucket)
         rows += await (await connection.execute(text, {"bucket": bucket})).fetchall()
-    return [(int(arena), ArenaSettings.kept(saved).waiting_hours) for arena, saved in rows]
+    return [(name, int(arena), ArenaSettings.kept(saved).waiting_hours) for name, arena, saved in rows]

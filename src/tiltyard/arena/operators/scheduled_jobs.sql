@@ -48,7 +48,7 @@ WHERE due_at IS NOT NULL;
 
 -- name: admissions_arenas
 -- Arenas of a bucket in which votes wait.
-SELECT a.arena, a.settings FROM arenas a
+SELECT a.name, a.arena, a.settings FROM arenas a
 WHERE a.bucket = %(bucket)s AND EXISTS (
     SELECT FROM endings e WHERE e.arena = a.arena AND e.mark = 3 AND e.admitted IS NULL AND e.undone IS NULL
 )
@@ -56,8 +56,8 @@ ORDER BY a.arena;
 
 -- name: admissions_due
 -- Votes up to a position that wait and need not any longer, because their voter is known, has waited long enough or has
--- passed the checks: so many votes over so long a time, and the gate if there was one. Whose votes a change of the crowd
--- holds waits for the operator.
+-- passed the checks: so many votes over so long a time, and the gate if there was one. Whom a change of the crowd or a
+-- test of voters holds waits for the operator.
 WITH waiting AS (
     SELECT d.source, d.serial, d.position, d.at, m.session, m.a, m.b, m.prompt,
            vote_kind(d.outcome, d.both_bad) AS vote, coalesce(m.free_prompt, 0) AS free_prompt
@@ -66,11 +66,14 @@ WITH waiting AS (
         AND d.position <= %(horizon)s
 ), voters AS (
     SELECT session, min(at) AS since, max(at) AS until, count(*) AS votes FROM waiting
-    WHERE NOT EXISTS (
-        SELECT FROM crowd_changes c JOIN exclusions x USING (exclusion)
-        WHERE c.arena = %(arena)s AND x.restored IS NULL AND c.detail -> 'sessions' @> to_jsonb(waiting.session)
-    )
     GROUP BY session
+    HAVING NOT EXISTS (
+        SELECT FROM crowd_changes c JOIN exclusions x USING (exclusion)
+        WHERE c.arena = %(arena)s AND x.restored IS NULL AND c.detail -> 'sessions' @> to_jsonb(session)
+    ) AND NOT EXISTS (
+        SELECT FROM matchups o JOIN excluded_votes v USING (arena, source, serial) JOIN exclusions x USING (exclusion)
+        WHERE o.arena = %(arena)s AND o.session = waiting.session AND x.reason = %(reason)s AND x.restored IS NULL
+    )
 )
 SELECT w.source, w.serial, w.session, w.a, w.b, w.prompt, w.vote, w.free_prompt
 FROM waiting w JOIN voters v USING (session)

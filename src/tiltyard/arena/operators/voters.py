@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -13,9 +14,10 @@ import numpy as np
 from tiltyard.arena.boards.snapshots import board_of, latest_snapshot
 from tiltyard.arena.content.arenas import Arena, read_log_head
 from tiltyard.arena.log.buckets import fetch_rows
+from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.log.rosters import read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time
-from tiltyard.arena.operators.exclusions import VoteSelection, read_selected_tally
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude, read_selected_tally
 from tiltyard.core.board import voter_board
 from tiltyard.core.board.voter_board import BoardAgreement, board_agreement, named_votes
 from tiltyard.core.integrity.session_groups import (
@@ -142,6 +144,8 @@ async def read_remarks(
     return [VoteRemark(*row) for row in rows]
 
 
+#: Why votes of sessions that waited are excluded. Whoever is in such an exclusion waits until it is restored.
+FLAGGED_REASON = "they waited, and a test of voters flags their sessions"
 #: The last positions of the log whose matchups are tested.
 _TESTED_POSITIONS = 100_000
 
@@ -184,6 +188,25 @@ async def list_flagged_groups(pool: ConnectionPool, arena: Arena) -> list[Flagge
         latest = await read_latest_matchups(connection, arena.arena, after=head - _TESTED_POSITIONS)
         names = (await read_roster(connection, arena.arena)).models
     return await asyncio.to_thread(_flagged, latest, names)
+
+
+async def hold_flagged_voters(pool: ConnectionPool, arena: Arena) -> None:
+    """Exclude the votes of sessions that wait and that a test flags; an operator who restores them lets them in.
+
+    Whoever votes at random or prefers a side is not held: they move no model.
+    """
+    flagged = {
+        session
+        for group in await list_flagged_groups(pool, arena)
+        if group.test not in (VoterTest.UNLIKELY, VoterTest.SIDE)
+        for session in group.sessions
+    }
+    values = {"arena": arena.arena, "sessions": sorted(flagged), "reason": FLAGGED_REASON}
+    held = [session for (session,) in await fetch_rows(pool, "voters_to_hold", values)]
+    if held:
+        selection = VoteSelection(sessions=held, source=HUMAN)
+        with suppress(NotFound):
+            await exclude(pool, arena.name, selection, FLAGGED_REASON, actor="scheduled jobs")
 
 
 async def find_flagged_group(pool: ConnectionPool, arena: Arena, key: str) -> FlaggedGroup:

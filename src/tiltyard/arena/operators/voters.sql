@@ -36,9 +36,18 @@ WHERE m.arena = %(arena)s AND m.session = %(session)s AND d.kind = 1 AND d.undon
     AND d.position < %(before)s
 ORDER BY d.position DESC LIMIT %(limit)s;
 
+-- name: voters_to_hold
+-- Which of some sessions have votes that wait and never had votes excluded for this reason.
+SELECT DISTINCT m.session FROM endings d JOIN matchups m USING (arena, source, serial)
+WHERE d.arena = %(arena)s AND d.source = 0 AND d.mark = 3 AND d.admitted IS NULL AND d.undone IS NULL
+    AND m.session = ANY(%(sessions)s) AND NOT EXISTS (
+        SELECT FROM matchups o JOIN excluded_votes v USING (arena, source, serial) JOIN exclusions x USING (exclusion)
+        WHERE o.arena = %(arena)s AND o.session = m.session AND x.reason = %(reason)s
+    );
+
 -- name: voters_latest
--- Shown matchups of people that ended after a position, without imported votes, in that order: session, models, outcome of a vote (-1 if there is
--- none), whether it came too early, whether it waits to count (1) or counts (2), when it was served and when it ended.
+-- Matchups of people that ended after a position, without imported votes, in that order: session, models, outcome of a vote (-1 if there is
+-- none: skipped, expired, or fetched ahead and never shown), whether it came too early, whether it waits to count (1) or counts (2), when it was served and when it ended.
 SELECT m.session, m.a, m.b, CASE e.kind WHEN 1 THEN vote_kind(d.outcome, d.both_bad) ELSE -1 END,
        (e.kind = 1 AND d.mark IN (1, 2) AND d.mark IS NOT NULL)::integer,
        CASE WHEN e.kind <> 1 OR d.blind IS FALSE OR coalesce(d.mark, 3) <> 3 THEN 0
@@ -47,7 +56,7 @@ SELECT m.session, m.a, m.b, CASE e.kind WHEN 1 THEN vote_kind(d.outcome, d.both_
 FROM events e
 JOIN endings d ON d.arena = e.arena AND d.source = e.source AND d.serial = e.serial AND d.position = e.position
 JOIN matchups m ON m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
-WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind IN (1, 2, 3) AND e.source = 0 AND d.undone IS NULL
+WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind IN (1, 2, 3, 16) AND e.source = 0 AND d.undone IS NULL
     AND d.mark IS DISTINCT FROM 4
     AND NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)

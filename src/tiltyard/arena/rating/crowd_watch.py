@@ -119,7 +119,8 @@ class VoteGrouper:
         if event.kind not in _ENDINGS:
             return None
         shown = self._shown.pop(event.serial, None)
-        if event.kind == LogKind.SKIP:
+        # One that was fetched ahead and never shown was refused as well as one that was skipped.
+        if event.kind in (LogKind.SKIP, LogKind.RELEASED):
             self._grouping.skip(event.session)
         if (
             event.kind != LogKind.VOTE
@@ -157,7 +158,7 @@ class VoteGrouper:
 #: Events that are read at least to start a watch from the log, and twice as many at most: a span of the test has fewer.
 HISTORY_EVENTS = 400_000
 #: The version of a saved watch. One of another version cannot be restored.
-WATCH_VERSION = f"watch-1 {len(VOTE_GROUPS)} groups"
+WATCH_VERSION = f"watch-2 {len(VOTE_GROUPS)} groups"
 #: Votes that are tested at once; and models for which the evidence is looked at after each block, twice as many for which it
 #: is after every second, and so on.
 _BLOCK_VOTES = 50
@@ -420,8 +421,9 @@ class WatchedCrowd:
         self._tell_change = tell_change
         self._watch: CrowdWatch | None = None
         self._generation = self._stored = 0
-        #: Up to here the crowd was looked at before votes were excluded or restored.
-        self._quiet = 0
+        #: The last exclusion or restoration that is regarded; and the last by an operator, before which the crowd was looked at
+        #: with other votes. Where a change held votes, the rest of them are looked at again.
+        self._regarded = self._quiet = 0
 
     def take(self, columns: LogColumns, excluded: Collection[int]) -> None:
         """Follow events that the rater has read, if they are the next ones; those of undone votes are marked as such."""
@@ -464,15 +466,22 @@ class WatchedCrowd:
             until = sign.detail["until"]
             if until <= self._quiet:
                 continue
-            # One that was told later than this look is told no more, if the log is read again; those who go on are.
+            # One whose votes are not yet regarded as held is told no more, if the log is read again; those who go on are.
             told = read_changes_unexplained_at(self._connection, self._arena, until)
-            if sign.model not in {change.model for change in told if change.position > until}:
+            since = max(until, self._regarded)
+            if sign.model not in {change.model for change in told if change.position > since}:
                 self._tell_change(self._arena, sign)
 
     def _begin(self, place: RatedPlace) -> CrowdWatch:
         """The stored watch, or an empty one at the start of the latest part of the log."""
         changes = read_exclusion_changes(self._connection, self._arena)
-        self._quiet = changes[place.generation - 1].position if place.generation else 0
+        # The exclusion that a change makes follows it in the log.
+        own = {
+            change.position + 1 for change in read_changes_unexplained_at(self._connection, self._arena, 0)
+        }
+        regarded = [change.position for change in changes[: place.generation]]
+        self._regarded = max(regarded, default=0)
+        self._quiet = max((position for position in regarded if position not in own), default=0)
         self._generation, self._stored = place.generation, 0
         with translate_errors("read the watch of an arena's crowd"):
             row = self._connection.execute(statement("crowd_watches_find"), {"arena": self._arena}).fetchone()

@@ -24,7 +24,7 @@ quick *args:
 
 # What the gate leaves out: slow tests, full sizes, kills, a real LLM, every browser variant, simulations. Hours.
 release:
-    python tools/lanes.py --page docs/evidence/release.md "package branches coverage full faults dawdle pictures intervals inference live-prompts place-study settled backtests priors"
+    python tools/lanes.py --page docs/evidence/release.md "package branches coverage full faults dawdle pictures intervals inference live-prompts place-study settled backtests priors admissions"
 
 # What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
 bundle:
@@ -192,6 +192,10 @@ crowd-study *args:
 # Attacks on an arena under each of its defences, in memory; `--served` also through the API. Twenty minutes on two cores.
 red-team *args:
     python -m lab.redteam --seeds 2 --processes 2 --out docs/evidence/data/red-team.md {{args}}
+
+# What an admission buys, by what lets voters in: attacks on two web processes and a rater. An hour.
+admissions *args:
+    python -m lab.redteam.admissions --out docs/evidence/data/admissions.md {{args}}
 
 # Which voters two releases of an arena still link. About two minutes.
 linkage *args:

@@ -82,15 +82,32 @@ def _execute(url: str, text: str) -> None:
 @contextmanager
 def serve(url: str, home: Path, *, public: bool) -> Iterator[str]:
     """`tiltyard serve` with default settings; its address on this machine."""
+    with _process(url, home, "all", public=public) as address:
+        yield address
+
+
+@contextmanager
+def serve_replicas(url: str, home: Path) -> Iterator[list[str]]:
+    """Two web processes and a rater of a public installation, started apart; the addresses of both on this machine."""
+    with (
+        _process(url, home, "rater", public=True),
+        _process(url, home, "web", public=True) as one,
+        _process(url, home, "web", public=True) as other,
+    ):
+        yield [one, other]
+
+
+@contextmanager
+def _process(url: str, home: Path, role: str, *, public: bool) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     variables = {"TILTYARD_HOME": str(home), "DATABASE_URL": url, "OPENBLAS_NUM_THREADS": "1"}
     if public:
         variables |= {"TILTYARD_BASE_URL": _PUBLIC_URL, "TILTYARD_TRUSTED_PROXIES": "none"}
-    log_path = home / "serve.log"
+    log_path = home / f"serve-{port}.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and arguments
-            [sys.executable, "-m", "tiltyard", "serve", "--port", str(port), "--workers", "1"],
+            [sys.executable, "-m", "tiltyard", "serve", "--role", role, "--port", str(port)],
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
@@ -98,7 +115,8 @@ def serve(url: str, home: Path, *, public: bool) -> Iterator[str]:
         )
         try:
             address = f"http://127.0.0.1:{port}"
-            _wait_until_ready(address, process, log_path)
+            if role != "rater":
+                _wait_until_ready(address, process, log_path)
             yield address
         finally:
             process.terminate()

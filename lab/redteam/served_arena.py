@@ -105,6 +105,8 @@ class ServedArena:
     address: str
     database: str
     content: ArenaContent
+    #: A token that reads the board, where not everybody may.
+    token: str | None = None
     #: Matchups of attackers that ended with a vote.
     rigged: list[UUID] = field(default_factory=list)
     won: list[UUID] = field(default_factory=list)
@@ -118,7 +120,7 @@ class ServedArena:
     async def _attack(self, attacker: Attacker, accounts: int, people: VoterStream, honest: int) -> None:
         days = min(attacker.plan.days, _DAYS_LIMIT)
         async with AsyncExitStack() as stack:
-            cells = _MatchupCells(
+            cells = MatchupCells(
                 await stack.enter_async_context(open_pool(self.database, most=4)), self.content
             )
             clients = [
@@ -137,16 +139,16 @@ class ServedArena:
                     await asyncio.to_thread(self.pass_a_day)
 
     async def _account(
-        self, client: AsyncClient, attacker: Attacker, cells: _MatchupCells, votes: Iterator[int]
+        self, client: AsyncClient, attacker: Attacker, cells: MatchupCells, votes: Iterator[int]
     ) -> None:
         """One account: votes until none is left for it."""
         while next(votes, None) is not None:
             done = False
             while not done:
                 async with cells.turns:
-                    done = await self._try(self._rig(client, attacker, cells))
+                    done = await self.attempt(self.rig(client, attacker, cells))
 
-    async def _rig(self, client: AsyncClient, attacker: Attacker, cells: _MatchupCells) -> bool:
+    async def rig(self, client: AsyncClient, attacker: Attacker, cells: MatchupCells) -> bool:
         offered = (await client.next_matchup(ARENA)).matchup
         if not attacker.plan.hasty:
             await asyncio.gather(client.response(offered, "a"), client.response(offered, "b"))
@@ -168,7 +170,7 @@ class ServedArena:
                 attacker.learn({self.content.responses[model, prompt]: model for model in names})
         return True
 
-    async def _people(self, people: VoterStream, cells: _MatchupCells, votes: Iterator[int]) -> None:
+    async def _people(self, people: VoterStream, cells: MatchupCells, votes: Iterator[int]) -> None:
         """People, one after another, until no vote is left."""
         while True:
             person = people.arrive()
@@ -176,11 +178,11 @@ class ServedArena:
                 for _ in range(person.votes_left):
                     if next(votes, None) is None:
                         return
-                    while not await self._try(self._vote(client, person, people.random, cells)):
+                    while not await self.attempt(self._vote(client, person, people.random, cells)):
                         pass
 
     async def _vote(
-        self, client: AsyncClient, person: HonestVoter, random: np.random.Generator, cells: _MatchupCells
+        self, client: AsyncClient, person: HonestVoter, random: np.random.Generator, cells: MatchupCells
     ) -> bool:
         offered = (await client.next_matchup(ARENA)).matchup
         await asyncio.gather(client.response(offered, "a"), client.response(offered, "b"))
@@ -202,7 +204,7 @@ class ServedArena:
         )
 
     @staticmethod
-    async def _try(doing: Awaitable[bool]) -> bool:
+    async def attempt(doing: Awaitable[bool]) -> bool:
         """Do something once; whether it was done."""
         try:
             return await doing
@@ -248,7 +250,7 @@ class ServedArena:
                 shown = connection.execute(_SHOWN, {"arena": _ARENA_CODE}).fetchone() or (0, 0)
                 connection.rollback()
                 if rated.position == head and shown[0] >= shown[1]:
-                    with Client(self.address) as client:
+                    with Client(self.address, token=self.token) as client:
                         return client.board(ARENA).value
                 time.sleep(0.5)
         raise TiltyardError(f"the rater did not reach the end of the log within {_SETTLED_SECONDS:g} seconds")
@@ -328,7 +330,7 @@ class ServedArena:
         return admit_waiting_votes(self.database)
 
 
-class _MatchupCells:
+class MatchupCells:
     """The numbers of models and prompts of matchups, as the content has them."""
 
     def __init__(self, pool: ConnectionPool, content: ArenaContent) -> None:

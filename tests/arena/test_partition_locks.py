@@ -34,6 +34,7 @@ _MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 VALUES = {
     "absent_since": _MOMENT,
     "all": False,
+    "alone": [1],
     "arena": ARENA,
     "at": _MOMENT,
     "bucket": BUCKET,

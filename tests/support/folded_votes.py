@@ -1,7 +1,7 @@
 """What tests of voting look at: rows of the tables, and the counts of a queue beside those of a replay."""
 
+from support.replayed_logs import replay_log
 from tiltyard.arena.log.event_log import LogKind
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.arena_fold import save
 from tiltyard.postgres.connections import connect

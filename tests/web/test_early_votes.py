@@ -6,11 +6,11 @@ import pytest
 
 from support.live_arenas import let_time_pass, made_arena
 from support.postgres_servers import fresh_database
+from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from support.served import served
 from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.arena.log.event_log import HUMAN
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -11,11 +11,14 @@ import httpx2
 import pytest
 
 from support.faulty_upstream import faulty_upstream
+from support.invited import make_link, make_passcode
+from support.live_arenas import made_arena
 from support.live_sites import add_live_arena, parse_events, shown_texts
 from support.path_proxy import PathProxy
 from support.postgres_servers import fresh_database
 from support.replicas import ARENAS, add_arenas, marks, replicas, vote_by_api, vote_by_page
 from tiltyard.postgres.connections import connect
+from tiltyard.settings.arena_settings import ArenaSettings
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +54,33 @@ def test_no_honest_vote_is_unseen_or_refused(
     asyncio.run(crowd())
     assert Counter(marks(database, arena)) - before == {None: votes}
     assert len({server for _, server in proxy.passed}) == 2
+
+
+@pytest.mark.parametrize("way", ["invitation", "shared-link", "passcode"])
+def test_an_admission_is_one_voter_in_both_processes(site: tuple[str, PathProxy], way: str) -> None:
+    """The attack: a new client for each vote, which has what let in and nothing else."""
+    database, proxy = site
+    made_arena(
+        database, name=way, settings=ArenaSettings(entry="passcode" if way == "passcode" else "invitation")
+    )
+    with httpx2.Client(base_url=proxy.url, timeout=120) as client:
+        if way == "passcode":
+            form = {"passcode": make_passcode(database, way)[0]}
+            answer = client.post(f"/arenas/{way}/enter", data=form)
+        else:
+            answer = client.post(make_link(database, way, uses=1 if way == "invitation" else 100)[0])
+        assert answer.status_code == 303
+        kept = {name: client.cookies[name] for name in client.cookies if "entry" in name}
+    for address in proxy.servers * 3:
+        with httpx2.Client(base_url=address, timeout=120, cookies=kept) as client:
+            asked = client.post(f"/api/v1/arenas/{way}/matchups", json={}).raise_for_status().json()
+            path = f"/api/v1/matchups/{asked['matchup']}/vote"
+            client.post(path, json={"winner": "model_a"}).raise_for_status()
+    with connect(database) as connection:
+        query = (
+            "SELECT count(DISTINCT session), count(*) FROM matchups JOIN arenas USING (arena) WHERE name = %s"
+        )
+        assert connection.execute(query, (way,)).fetchone() == (1, 6)
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ import pytest
 
 from support import TESTS
 from support.live_arenas import made_arena
+from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import lay_votes
 from tiltyard.arena.log.battle_release import ReleaseChoice, export_release
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_progress import RatedArena
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import connect

@@ -11,6 +11,7 @@ import pytest
 from support.archived_arenas import archive_of, rate_all
 from support.live_arenas import voting_queue_of
 from support.rated_arenas import rated_arena
+from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset
@@ -23,7 +24,6 @@ from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.maintenance.segment_replay import replay_archive
 from tiltyard.arena.maintenance.segment_writer import write_segment
 from tiltyard.arena.operators.voter_data import erase_session
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.arena.voting.voter_requests import Voter

@@ -13,11 +13,11 @@ import pytest
 from support.archived_arenas import busy_yard, rate_all
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
+from support.replayed_logs import replay_log
 from support.voted_arenas import lay_votes
 from tiltyard.arena.log.battle_release import ReleaseChoice, export_release, make_release
 from tiltyard.arena.log.votes import ArenaNames, Ballots
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_progress import RatedArena
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.files.battle_source import open_battles

@@ -28,6 +28,7 @@ from support.archived_arenas import (
 from support.pool_work import asked
 from support.postgres_servers import fresh_database
 from support.rated_arenas import Yard, rated_arena, tell, tell_all
+from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, SOURCES
 from tiltyard.arena.log.log_columns import read_columns
@@ -43,7 +44,7 @@ from tiltyard.arena.maintenance.segment_writer import (
 from tiltyard.arena.operators.voter_data import erase_session
 from tiltyard.arena.rating.arena_rater import active_exclusions
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
-from tiltyard.arena.rating.log_replay import FoldProgress, replay_log
+from tiltyard.arena.rating.log_replay import FoldProgress
 from tiltyard.arena.rating.rater_progress import (
     event_time,
     log_head,

@@ -8,6 +8,7 @@ import pytest
 
 from support.live_arenas import make_arena, voting_queue_of
 from support.pool_work import asked
+from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import cast, close_window, rate
 from tiltyard.arena.boards.snapshots import (
@@ -21,7 +22,6 @@ from tiltyard.arena.operators.voter_data import (
     find_arenas_of_voter,
 )
 from tiltyard.arena.rating.crowd_watch import CrowdWatch
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_progress import read_rater_progress
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind

@@ -12,6 +12,7 @@ import pytest
 from support.folded_votes import counts, replayed
 from support.live_arenas import made_arena, make_arena, voting_queue_of
 from support.pool_work import asked
+from support.replayed_logs import replay_log
 from support.voted_arenas import cast, close_window, rate, voted
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
@@ -24,7 +25,6 @@ from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.operators.vote_import import VoteFile, import_votes, imported_session
 from tiltyard.arena.operators.voter_data import erase_session
 from tiltyard.arena.operators.voters import list_flagged_groups, list_voter_page
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.policy.state.events import VoteMark

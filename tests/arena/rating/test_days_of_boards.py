@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from support.live_arenas import made_arena
+from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import lay_votes
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.log.votes import read_ballots_sync
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.arena.rating.rater_progress import RatedArena, event_time
 from tiltyard.core.board.cross_check import MIN_DAYS

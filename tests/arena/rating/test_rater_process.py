@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from support.rated_arenas import Yard, naive, rated_arena, tell, tell_all
+from support.replayed_logs import replay_log
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating import arena_rater as rater_module
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_process import Leadership, RaterProcess
 from tiltyard.arena.rating.rater_progress import event_time, read_rater_progress
 from tiltyard.core.policy.state.events import VoteMark

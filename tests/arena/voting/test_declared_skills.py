@@ -9,12 +9,12 @@ import pytest
 
 from support.folded_votes import rows
 from support.live_arenas import voting_queue_of
+from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import HUMAN
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.voting.voter_requests import DeclaredSkills, Voter
 from tiltyard.core.battles import Kind
 from tiltyard.errors import NoMatchup

@@ -8,9 +8,9 @@ import pytest
 from support.folded_votes import rows, story_of
 from support.live_arenas import make_arena, new_voting_queue, voting_queue_of
 from support.rated_arenas import naive
+from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.voting import matchup_lifecycle as open_matchup_limits
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind

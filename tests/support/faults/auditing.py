@@ -13,11 +13,11 @@ from psycopg import Connection
 from support.faults.crowd import Crowd, Heard
 from support.matchup_texts import stored_id
 from support.rated_arenas import rated_arena
+from support.replayed_logs import replay_log
 from tiltyard.arena.log.crowd_changes import read_open_changes
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import list_checkpoints, read_checkpoint
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_progress import (
     RatedArena,
     event_time,

@@ -116,6 +116,27 @@ def send_slowly(connection, piece, pause=0.1, seconds=20):
 
 
 @pytest.mark.parametrize(
+    "sent",
+    [
+        POST + b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"Content-Length: 0\r\nContent-Length: 5\r\n\r\nhello",
+        POST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        GET + b"Content-Length : 5\r\n\r\nhello",
+        CHUNKED + b"FFFFFFFFFFFFFFFFF\r\nx",
+    ],
+    ids=["length and chunks", "two lengths", "unknown", "not the last", "space", "too long a chunk"],
+)
+def test_no_request_is_smuggled_behind_another(process, sent):
+    """A proxy may see other ends of such requests than we do."""
+    with process.connect() as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(sent + GET + b"\r\n")
+        connection.shutdown(socket.SHUT_WR)
+        told = read_all(connection)
+        assert (told.count(b"HTTP/1.1 "), status_of(told)) in {(0, None), (1, 400)}
+
+
+@pytest.mark.parametrize(
     ("begun", "piece", "megabytes"),
     [
         (GET + b"X: ", b"a" * MEGABYTE, 60),

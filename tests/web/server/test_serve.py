@@ -18,11 +18,11 @@ import pytest
 from typer.testing import CliRunner
 
 from support.live_arenas import answers_file, made_arena
+from support.replayed_logs import replay_log
 from support.served import make_token
 from support.serving_process import PATIENCE, commandline, environment, running
 from tiltyard.arena.maintenance import doctor
 from tiltyard.arena.rating.checkpoints import STATE_VERSION, list_checkpoints, read_checkpoint
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.cli import operator as token
 from tiltyard.cli.serve import _greet, serve
 from tiltyard.core.policy.validity.arena_fold import ArenaFold

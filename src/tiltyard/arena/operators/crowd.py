@@ -23,8 +23,8 @@ from tiltyard.arena.operators.exclusions import (
     VoteSelection,
     compute_effects,
     draft_exclusion,
+    finish_exclusion,
     restore_votes,
-    settle_exclusion,
 )
 from tiltyard.arena.rating.crowd_watch import HeldChange, LatestVotes, read_grouped_votes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, group_flags
@@ -56,15 +56,7 @@ async def hold_crowd_change(url: str, arena: int, term: int, change: HeldChange)
                 if await fetch_row(connection, "crowd_add", values) is None:
                     raise Conflict("another process rates the arena by now")
                 batch.add(LogKind.CROWD_CHANGED, a=change.model, prompt=change.group, detail=change.detail)
-                votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
-                batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
-                about = {
-                    "exclusion": draft.exclusion,
-                    "votes": votes,
-                    "reason": reason,
-                    "excluded": [False, True],
-                }
-                await write_audit_entry(connection, "rater", "exclude votes", about, arena=arena)
+                await finish_exclusion(batch, draft, reason, actor="rater")
             return True
     return False
 

@@ -117,6 +117,15 @@ async def settle_exclusion(connection: Connection, draft: ExclusionDraft, positi
     return draft.votes
 
 
+async def finish_exclusion(batch: LogBatch, draft: ExclusionDraft, reason: str, *, actor: str) -> int:
+    """Settle an exclusion, append its event and note it in the audit; return the number of votes."""
+    votes = await settle_exclusion(batch.connection, draft, batch.head + 1, batch.now)
+    batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+    about = {"exclusion": draft.exclusion, "votes": votes, "reason": reason, "excluded": [False, True]}
+    await write_audit_entry(batch.connection, actor, "exclude votes", about, arena=batch.arena)
+    return votes
+
+
 async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]:
     """All exclusions, newest first."""
     found = await fetch_rows(connection, "exclusions_list", {"arena": arena})
@@ -178,17 +187,9 @@ async def exclude(
         draft = await draft_exclusion(connection, found.arena, selection, reason)
         async with append_batch(connection, found.arena) as batch:
             position = batch.head + 1
-            votes = await settle_exclusion(connection, draft, position, batch.now)
+            votes = await finish_exclusion(batch, draft, reason, actor=actor)
             if not votes:
                 raise NotFound("no vote matches the selection; nothing was excluded")
-            batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
-            about = {
-                "exclusion": draft.exclusion,
-                "votes": votes,
-                "reason": reason,
-                "excluded": [False, True],
-            }
-            await write_audit_entry(connection, actor, "exclude votes", about, arena=batch.arena)
     return Excluded(draft.exclusion, votes, position)
 
 

@@ -360,7 +360,7 @@ async def admit_votes(
 
 
 async def _waiting_arenas(connection: Connection) -> list[tuple[str, int, float]]:
-    """Arenas in which votes wait, by name and number, and for how many hours."""
+    """Arenas in which votes wait or may be looked at, by name and number, and for how many hours."""
     buckets = await fetch_rows(connection, "raters_buckets", {})
     rows = []
     for (bucket,) in buckets:

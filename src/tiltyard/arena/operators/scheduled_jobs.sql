@@ -47,11 +47,11 @@ FROM scheduled_jobs
 WHERE due_at IS NOT NULL;
 
 -- name: admissions_arenas
--- Arenas of a bucket in which votes wait.
+-- Arenas of a bucket in which votes wait, or that something happened in lately.
 SELECT a.name, a.arena, a.settings FROM arenas a
-WHERE a.bucket = %(bucket)s AND EXISTS (
+WHERE a.bucket = %(bucket)s AND (EXISTS (
     SELECT FROM endings e WHERE e.arena = a.arena AND e.mark = 3 AND e.admitted IS NULL AND e.undone IS NULL
-)
+) OR (SELECT e.at FROM events e WHERE e.arena = a.arena ORDER BY e.position DESC LIMIT 1) > now() - interval '1 hour')
 ORDER BY a.arena;
 
 -- name: admissions_due

@@ -14,7 +14,6 @@ import numpy as np
 from tiltyard.arena.boards.snapshots import board_of, latest_snapshot
 from tiltyard.arena.content.arenas import Arena, read_log_head
 from tiltyard.arena.log.buckets import fetch_rows
-from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.log.rosters import read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude, read_selected_tally
@@ -144,8 +143,8 @@ async def read_remarks(
     return [VoteRemark(*row) for row in rows]
 
 
-#: Why votes of sessions that waited are excluded. Whoever is in such an exclusion waits until it is restored.
-FLAGGED_REASON = "they waited, and a test of voters flags their sessions"
+#: Why votes of flagged sessions are excluded. Whoever is in such an exclusion waits until it is restored.
+FLAGGED_REASON = "a test of voters flags their sessions"
 #: The last positions of the log whose matchups are tested.
 _TESTED_POSITIONS = 100_000
 
@@ -191,21 +190,26 @@ async def list_flagged_groups(pool: ConnectionPool, arena: Arena) -> list[Flagge
 
 
 async def hold_flagged_voters(pool: ConnectionPool, arena: Arena) -> None:
-    """Exclude the votes of sessions that wait and that a test flags; an operator who restores them lets them in.
+    """Exclude the votes of sessions that a test flags; of those that only act together, the votes that wait.
 
-    Whoever votes at random or prefers a side is not held: they move no model.
+    An operator who restores them lets these sessions in for good. Whoever votes at random or prefers a side is not held:
+    they move no model.
     """
-    flagged = {
-        session
+    groups = [
+        group
         for group in await list_flagged_groups(pool, arena)
         if group.test not in (VoterTest.UNLIKELY, VoterTest.SIDE)
-        for session in group.sessions
+    ]
+    values = {
+        "arena": arena.arena,
+        "sessions": [session for group in groups for session in group.sessions],
+        "alone": [flag.session for group in groups for flag in group.flags],
+        "reason": FLAGGED_REASON,
     }
-    values = {"arena": arena.arena, "sessions": sorted(flagged), "reason": FLAGGED_REASON}
-    held = [session for (session,) in await fetch_rows(pool, "voters_to_hold", values)]
+    held = [matchup for (matchup,) in await fetch_rows(pool, "voters_to_hold", values)]
     if held:
-        selection = VoteSelection(sessions=held, source=HUMAN)
         with suppress(NotFound):
+            selection = VoteSelection(matchups=held)
             await exclude(pool, arena.name, selection, FLAGGED_REASON, actor="scheduled jobs")
 
 

@@ -37,12 +37,17 @@ WHERE m.arena = %(arena)s AND m.session = %(session)s AND d.kind = 1 AND d.undon
 ORDER BY d.position DESC LIMIT %(limit)s;
 
 -- name: voters_to_hold
--- Which of some sessions have votes that wait and never had votes excluded for this reason.
-SELECT DISTINCT m.session FROM endings d JOIN matchups m USING (arena, source, serial)
-WHERE d.arena = %(arena)s AND d.source = 0 AND d.mark = 3 AND d.admitted IS NULL AND d.undone IS NULL
-    AND m.session = ANY(%(sessions)s) AND NOT EXISTS (
+-- The matchups of votes of some sessions that are not excluded: all votes of some of them, of the others those that wait.
+-- None of a session whose votes were excluded for this reason and restored.
+SELECT m.matchup FROM matchups m JOIN endings d USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND m.source = 0 AND m.session = ANY(%(sessions)s::bigint[]) AND d.kind = 1 AND d.undone IS NULL
+    AND (m.session = ANY(%(alone)s::bigint[]) OR (d.mark = 3 AND d.admitted IS NULL))
+    AND NOT EXISTS (
+        SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+        WHERE v.arena = m.arena AND v.source = m.source AND v.serial = m.serial AND x.restored IS NULL
+    ) AND NOT EXISTS (
         SELECT FROM matchups o JOIN excluded_votes v USING (arena, source, serial) JOIN exclusions x USING (exclusion)
-        WHERE o.arena = %(arena)s AND o.session = m.session AND x.reason = %(reason)s
+        WHERE o.arena = m.arena AND o.session = m.session AND x.reason = %(reason)s AND x.restored IS NOT NULL
     );
 
 -- name: voters_latest

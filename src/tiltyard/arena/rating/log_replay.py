@@ -31,16 +31,6 @@ _LOG = logging.getLogger(__name__)
 _CHUNK_ROWS = 200_000
 
 
-def replay_log(connection: Connection, arena: int, upto: int, generation: int) -> dict[int, ArenaFold]:
-    """The fold of each source up to a position, with the first ``generation`` exclusions and restorations applied.
-
-    It is the result that a rater must have. Up to the horizon, later events do not change it.
-    """
-    progress = FoldProgress()
-    fold_until(connection, arena, progress, upto, generation)
-    return dict(enumerate(progress.followings))
-
-
 def fold_until(
     connection: Connection, arena: int, progress: FoldProgress, upto: int, generation: int
 ) -> None:

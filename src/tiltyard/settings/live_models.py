@@ -316,6 +316,12 @@ class LiveModels(ConfigFile):
     #: How prompts and answers are checked: see moderation. Without it they are not.
     moderation: ModerationSection | None = None
 
+    @classmethod
+    def of_one(cls, section: Mapping[str, Any]) -> Self:
+        """A file of one model, which stands there twice: a file has two models at least."""
+        other = "b" if section["name"].casefold() == "a" else "a"
+        return cls.model_validate({"models": [section, {**section, "name": other}]})
+
     def entrants(self) -> tuple[LiveEntrant, ...]:
         """The models, with all defaults filled in. Raises `BadConfig` for what a model is known not to accept."""
         prices = open_prices(self.prices, self.folder)

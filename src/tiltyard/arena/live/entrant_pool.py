@@ -6,19 +6,23 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass, replace
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from tiltyard.arena.live.live_records import StoredEntrant, TurnEntrant
-from tiltyard.arena.live.live_store import list_entrants
+from tiltyard.arena.accounts import write_audit_entry
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.live.live_records import BudgetLimits, CallPlan, StoredEntrant, TurnEntrant
+from tiltyard.arena.live.live_store import list_entrants, lock_spending, reserve_calls
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
-from tiltyard.judges.chat_models import ChatModel, EntrantHealth, open_chat_model
+from tiltyard.judges.chat_models import ChatModel, EntrantHealth, describe_problem, open_chat_model
 from tiltyard.judges.providers.json_bodies import encode_body
-from tiltyard.judges.providers.provider import ChatRequest, StreamEnd, StreamTimeouts
+from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamEnd, StreamTimeouts
 from tiltyard.judges.requests import token_upper_bound
 from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.postgres.statements import statement
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant, LiveModels
 from tiltyard.settings.prices import Price, open_prices
@@ -88,6 +92,7 @@ class EntrantPool:
             for model, opened in self._opened.items()
             if opened.entrant is None
             or not opened.stored.enabled
+            or opened.stored.is_paused
             or (model in self._health and not self._health[model].available(self._now))
         ]
 
@@ -163,11 +168,68 @@ def open_entrant(stored: StoredEntrant, environment: Environment) -> TurnEntrant
     )
 
 
+#: What a test asks.
+_TRIAL_TEXT = "Reply with one word: ready."
+_TRIAL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class EntrantTrial:
+    """What one call to a model brought: its answer, or its problem in our own words."""
+
+    seconds: float
+    text: str = ""
+    problem: str | None = None
+    #: Millionths of a dollar; ``None`` if it is unknown: then the most that it can be stays counted.
+    cost: int | None = None
+
+
+def plan_trial(entrant: TurnEntrant, settings: ArenaSettings) -> tuple[ChatRequest, CallPlan]:
+    """A request like a voter's, and the most that it can cost."""
+    limit = min(entrant.max_tokens, settings.live_answer_tokens)
+    request = ChatRequest((ChatTurn("user", _TRIAL_TEXT),), entrant.system, limit)
+    return request, entrant.plan(request)
+
+
+async def try_entrant(
+    pool: ConnectionPool, arena: Arena, entrant: TurnEntrant, *, name: str, actor: str
+) -> EntrantTrial:
+    """Ask a model one short question, within the arena's budgets. One that answers is not rested any more."""
+    request, plan = plan_trial(entrant, arena.settings)
+    async with pool.connection() as connection, connection.transaction():
+        await lock_spending(connection, arena.arena)
+        day = await reserve_calls(connection, arena.arena, (), (plan,), BudgetLimits.of(arena.settings))
+    trial = await _ask(entrant, request)
+    async with pool.connection() as connection, connection.transaction():
+        if trial.cost is not None and plan.reserve is not None:
+            values = {"arena": arena.arena, "payers": [], "day": day, "amount": trial.cost - plan.reserve}
+            await connection.execute(statement("live_count"), values)
+        if trial.problem is None:
+            await connection.execute(statement("health_well"), {"arena": arena.arena, "model": entrant.model})
+        about = {"model": name, "seconds": round(trial.seconds, 3), "problem": trial.problem}
+        await write_audit_entry(connection, actor, "test model", about, arena=arena.arena)
+    return trial
+
+
+async def _ask(entrant: TurnEntrant, request: ChatRequest) -> EntrantTrial:
+    begun, text, problem, cost = time.monotonic(), "", None, None
+    try:
+        async with asyncio.timeout(_TRIAL_SECONDS), aclosing(entrant.provider.stream(request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, StreamEnd):
+                    cost = entrant.cost(piece)
+                else:
+                    text += piece.text
+    except ProviderFault as fault:
+        problem, cost = describe_problem(fault), None if fault.billed else 0
+    except TimeoutError:
+        problem = f"it did not answer within {_TRIAL_SECONDS:.0f} seconds"
+    return EntrantTrial(time.monotonic() - begun, text, problem, cost)
+
+
 def _settings_of(stored: StoredEntrant) -> LiveEntrant:
-    """The model's section of the models file with all defaults. A file has two models at least."""
-    twice = [{**stored.config, "name": name} for name in ("a", "b")]
-    settings, _ = LiveModels.model_validate({"models": twice}).entrants()
-    return replace(settings, name=stored.name)
+    """The model's section of the models file with all defaults."""
+    return LiveModels.of_one({**stored.section, "name": stored.name}).entrants()[0]
 
 
 def _worst_cost(chat: ChatModel, settings: LiveEntrant, request: ChatRequest) -> int | None:

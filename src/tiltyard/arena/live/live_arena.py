@@ -24,6 +24,7 @@ from tiltyard.arena.content.arenas import (
     add_prompts,
     add_responses,
     find_arena,
+    find_model,
     list_models,
     list_prompts,
     read_size,
@@ -31,7 +32,7 @@ from tiltyard.arena.content.arenas import (
 )
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.model_details import write_model_details
-from tiltyard.arena.live.live_records import StoredEntrant
+from tiltyard.arena.live.live_records import ADDED_MARK, StoredEntrant
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
@@ -39,7 +40,9 @@ from tiltyard.errors import BadConfig, Conflict
 from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.settings.live_models import LiveEntrant, LiveModels
+from tiltyard.settings.config_section import validate_section
+from tiltyard.settings.live_models import LiveEntrant, LiveModel, LiveModels
+from tiltyard.settings.yaml_file import YamlFile
 
 #: The categories of an arena whose operator names none.
 DEFAULT_CATEGORIES = ("any",)
@@ -84,6 +87,13 @@ def read_entrants(models: LiveModels) -> list[NewEntrant]:
     return [_new_entrant(models, number, one) for number, one in enumerate(entrants)]
 
 
+def describe_entrant(section: Mapping[str, Any]) -> NewEntrant:
+    """A model as an operator describes it in a form; `BadConfig` for what cannot be."""
+    validate_section(LiveModel, YamlFile("form", dict(section), {(): 1}), {})
+    new = read_entrants(LiveModels.of_one(section))[0]
+    return replace(new, config={**new.config, ADDED_MARK: True})
+
+
 def live_settings(**stated: Any) -> ArenaSettings:
     """Settings of a live arena: by invitation, with names after each vote, unless something else is stated."""
     return ArenaSettings.from_dict({"kind": "live", "reveal": "vote", "entry": "invitation", **stated})
@@ -119,12 +129,19 @@ async def make_live_arena(
 
 
 async def sync_entrants(
-    pool: ConnectionPool, blobs: BlobStore, arena: str, entrants: Sequence[NewEntrant], *, actor: str = "cli"
+    pool: ConnectionPool,
+    blobs: BlobStore,
+    arena: str,
+    entrants: Sequence[NewEntrant],
+    *,
+    keep: bool = False,
+    actor: str = "cli",
 ) -> EntrantChanges:
     """Make the entrants of a live arena those of a file; once only, however often it is repeated.
 
-    An entrant that is new, or that changed, is a new model; the model of its former version is retired, and so are the
-    models of entrants that the file does not name. All of it is one transaction.
+    An entrant that is new, or that changed, is a new model; the model of its former version is retired. With ``keep``
+    others stay; else models that the file does not name are retired, except those that were added in a browser. All of
+    it is one transaction.
     """
     (empty,) = await blobs.put_many([b""])
     async with pool.connection() as connection:
@@ -136,7 +153,7 @@ async def sync_entrants(
         await blobs.hold(connection)
         async with append_batch(connection, found.arena) as batch:
             await blobs.check(connection, {empty})
-            sync = await _plan_sync(connection, found.arena, entrants)
+            sync = await _plan_sync(connection, found.arena, entrants, keep=keep)
             await sync.write(batch, empty)
             changes = sync.changes
             if not changes.is_empty:
@@ -148,6 +165,20 @@ async def sync_entrants(
                 }
                 await write_audit_entry(connection, actor, "change entrants", about, arena=found.arena)
     return changes
+
+
+async def pause_entrant(pool: ConnectionPool, arena: str, model: str, *, paused: bool, actor: str) -> bool:
+    """Do not ask a model, or ask it again; the board does not change. Return whether it was otherwise before."""
+    async with pool.connection() as connection, connection.transaction():
+        found = await find_arena(connection, arena)
+        require_live(found)
+        number, _ = await find_model(connection, found.arena, model)
+        values = {"arena": found.arena, "model": number, "paused": paused}
+        changed = bool(await fetch_rows(connection, "live_pause_entrant", values))
+        if changed:
+            action = "pause model" if paused else "resume model"
+            await write_audit_entry(connection, actor, action, {"model": model}, arena=found.arena)
+    return changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +257,9 @@ class _EntrantSync:
         await self.connection.execute(statement(named), {"arena": self.arena, **values})
 
 
-async def _plan_sync(connection: Connection, arena: int, entrants: Sequence[NewEntrant]) -> _EntrantSync:
+async def _plan_sync(
+    connection: Connection, arena: int, entrants: Sequence[NewEntrant], *, keep: bool
+) -> _EntrantSync:
     found = await fetch_rows(connection, "live_entrants", {"arena": arena})
     stored = [StoredEntrant(*row) for row in found]
     models = await list_models(connection, arena)
@@ -245,7 +278,7 @@ async def _plan_sync(connection: Connection, arena: int, entrants: Sequence[NewE
             names.append(new[-1][1])
         else:
             kept.append((known, one))
-    staying = {known.model for known, _ in kept}
+    staying, stated = {known.model for known, _ in kept}, {one.name for one in entrants}
     return _EntrantSync(
         connection,
         arena,
@@ -254,7 +287,13 @@ async def _plan_sync(connection: Connection, arena: int, entrants: Sequence[NewE
         n_categories,
         tuple(new),
         tuple(kept),
-        tuple(one for one in stored if one.enabled and one.model not in staying),
+        tuple(
+            one
+            for one in stored
+            if one.enabled
+            and one.model not in staying
+            and (one.name in stated or not (keep or ADDED_MARK in one.config))
+        ),
     )
 
 

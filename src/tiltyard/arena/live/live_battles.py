@@ -68,7 +68,6 @@ EXCHANGE_SECONDS = 0.25
 _FOLLOWED_SECONDS = 5.0
 #: How often a request to stop looks whether the turn has ended.
 _STOP_LOOK_COUNT, _STOP_LOOK_SECONDS = 50, 0.1
-_MICRODOLLARS_PER_USD = 1_000_000
 _STOPPED_PROBLEM = "the server stopped"
 
 
@@ -383,7 +382,7 @@ class LiveBattles:
         requests = [_request(one, side, turns, text, settings) for side, one in enumerate(entrants)]
         left, right = (one.plan(request) for one, request in zip(entrants, requests, strict=True))
         plan = TurnPlan(turn, text, (left, right), self._slots.process)
-        limits, mask = _budget_limits(settings), await self._mask(settings)
+        limits, mask = BudgetLimits.of(settings), await self._mask(settings)
         async with self._spending:
             numbers = await begin_turn(self._pool, self.arena, matchup, plan, limits)
         a, b = (SideCall(*one) for one in zip(entrants, requests, numbers, strict=True))
@@ -501,8 +500,3 @@ def _stored_frame(battle: LiveBattle, after: FrameMark) -> LiveFrame:
     a, b = (after.shown_a, after.shown_b) if after.turn == turn.turn else (0, 0)
     mark = FrameMark(turn.turn, len(turn.a), len(turn.b))
     return LiveFrame(mark, turn.a[a:], turn.b[b:], turn.state, ended_a=True, ended_b=True)
-
-
-def _budget_limits(settings: ArenaSettings) -> BudgetLimits:
-    dollars = (settings.live_budget_dollars, settings.live_day_dollars, settings.live_voter_day_dollars)
-    return BudgetLimits(*(None if one is None else int(one * _MICRODOLLARS_PER_USD) for one in dollars))

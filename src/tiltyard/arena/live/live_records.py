@@ -11,6 +11,11 @@ from uuid import UUID
 if TYPE_CHECKING:
     from tiltyard.judges.chat_models import ChatModel
     from tiltyard.judges.providers.provider import ChatRequest, StreamEnd
+    from tiltyard.settings.arena_settings import ArenaSettings
+
+_MICRODOLLARS_PER_USD = 1_000_000
+#: Marks in the stored section of a model, which no file has: it was added in a browser; it is paused.
+ADDED_MARK, PAUSED_MARK = "added_in_browser", "paused"
 
 #: ``waiting``: nothing is shown yet. ``streaming``: text is coming. ``done``: both answers are complete. ``stopped``:
 #: the voter stopped both; what came counts. ``void``: an answer failed; nothing of the battle is rated.
@@ -102,6 +107,12 @@ class BudgetLimits:
     day: int | None = None
     voter_day: int | None = None
 
+    @classmethod
+    def of(cls, settings: ArenaSettings) -> BudgetLimits:
+        """The budgets of an arena."""
+        dollars = (settings.live_budget_dollars, settings.live_day_dollars, settings.live_voter_day_dollars)
+        return cls(*(None if one is None else int(one * _MICRODOLLARS_PER_USD) for one in dollars))
+
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
@@ -170,9 +181,20 @@ class StoredEntrant:
     model: int
     name: str
     version: str
-    #: The entrant's section of the models file.
+    #: The entrant's section of the models file, with marks.
     config: dict[str, object]
     enabled: bool = True
+
+    @property
+    def section(self) -> dict[str, object]:
+        """The section without marks."""
+        marks = (ADDED_MARK, PAUSED_MARK)
+        return {name: value for name, value in self.config.items() if name not in marks}
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether an operator paused it: it is not asked, and stays on the board."""
+        return PAUSED_MARK in self.config
 
 
 @dataclass(frozen=True, slots=True, eq=False)

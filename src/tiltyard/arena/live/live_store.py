@@ -421,6 +421,7 @@ class EntrantUse:
     model: str
     version: str
     enabled: bool
+    paused: bool
     calls: int
     failed: int
     #: Seconds to the first token, the median; ``None`` without an answer.

@@ -190,7 +190,15 @@ SELECT %(arena)s, * FROM unnest(%(model)s::integer[], %(name)s::text[], %(versio
 
 -- name: live_describe_entrant
 -- What the models file says now of an entrant that answers as before: its price, where its key is.
-UPDATE live_entrants SET config = %(config)s WHERE arena = %(arena)s AND model = %(model)s;
+-- Whether it is paused stays.
+UPDATE live_entrants SET config = %(config)s || jsonb_strip_nulls(jsonb_build_object('paused', config -> 'paused'))
+WHERE arena = %(arena)s AND model = %(model)s;
+
+-- name: live_pause_entrant
+-- Pause an entrant, or let it be asked again; no row if nothing changed.
+UPDATE live_entrants SET config = CASE WHEN %(paused)s THEN config || '{"paused": true}' ELSE config - 'paused' END
+WHERE arena = %(arena)s AND model = %(model)s AND (config ? 'paused') <> %(paused)s
+RETURNING model;
 
 -- name: live_switch_entrants
 -- Entrants that are served from now on, or no more.
@@ -210,7 +218,7 @@ GROUP BY side;
 -- name: live_entrant_use
 -- The calls of each model in some days: how many, how many failed, what they cost, and what has failed since the last
 -- answer.
-SELECT m.name, e.version, e.enabled, count(c.call), count(c.call) FILTER (WHERE c.state IN ('failed', 'unknown')),
+SELECT m.name, e.version, e.enabled, e.config ? 'paused', count(c.call), count(c.call) FILTER (WHERE c.state IN ('failed', 'unknown')),
        percentile_cont(0.5) WITHIN GROUP (ORDER BY c.first_token_seconds),
        coalesce(sum(coalesce(c.cost, c.reserve)) FILTER (WHERE c.day = (clock_timestamp() AT TIME ZONE 'UTC')::date), 0)::bigint,
        coalesce(sum(coalesce(c.cost, c.reserve)), 0)::bigint, a.answered_at,
@@ -229,7 +237,7 @@ LEFT JOIN LATERAL (
     ORDER BY d.began_at DESC LIMIT 1
 ) a ON true
 WHERE e.arena = %(arena)s
-GROUP BY e.arena, e.model, m.name, e.version, e.enabled, a.answered_at
+GROUP BY e.arena, e.model, m.name, e.version, e.enabled, e.config, a.answered_at
 ORDER BY e.enabled DESC, e.model;
 
 -- name: live_failures

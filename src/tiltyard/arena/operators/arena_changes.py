@@ -42,6 +42,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption, Conflict, NotFound, StoreFault
 from tiltyard.foundation.field_definitions import definitions
 from tiltyard.postgres.connections import Connection, ConnectionPool
+from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.arenas import Withdrawn
 
@@ -81,6 +82,8 @@ async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: 
         if now == enabled:
             return 0
         position = batch.add(LogKind.ENABLE if enabled else LogKind.RETIRE, a=number)
+        switched = {"arena": batch.arena, "models": [number], "enabled": enabled}
+        await connection.execute(statement("live_switch_entrants"), switched)
         action = "enable model" if enabled else "retire model"
         about = {"model": model, "enabled": [now, enabled]}
         await write_audit_entry(connection, actor, action, about, arena=batch.arena)

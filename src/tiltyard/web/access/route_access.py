@@ -276,6 +276,9 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /operator/arenas/{arena}/models/retire
         POST /operator/arenas/{arena}/models/retire
         POST /operator/arenas/{arena}/models/enable
+        GET /operator/arenas/{arena}/live/model
+        POST /operator/arenas/{arena}/live/model
+        POST /operator/arenas/{arena}/live/pause
         POST /operator/arenas/{arena}/prompts/hide
         POST /operator/arenas/{arena}/prompts/show
         GET /operator/arenas/{arena}/prompts/withdraw

@@ -43,14 +43,14 @@ async def live_page(visit: OnArena) -> HTMLResponse:
         overview=overview,
         budgets=() if overview is None else _budgets(overview, visit.arena.settings),
         days=OVERVIEW_DAYS,
-        dollars=_dollars,
+        dollars=dollars_text,
     )
 
 
 def _budgets(overview: LiveOverview, settings: ArenaSettings) -> tuple[BudgetRow, ...]:
     return (
-        BudgetRow("total", _dollars(overview.spending.total), _limit(settings.live_budget_dollars)),
-        BudgetRow("today", _dollars(overview.spending.day), _limit(settings.live_day_dollars)),
+        BudgetRow("total", dollars_text(overview.spending.total), _limit(settings.live_budget_dollars)),
+        BudgetRow("today", dollars_text(overview.spending.day), _limit(settings.live_day_dollars)),
     )
 
 
@@ -58,7 +58,7 @@ def _limit(dollars: float | None) -> str | None:
     return None if dollars is None else f"${dollars:,.2f}"
 
 
-def _dollars(microdollars: int) -> str:
+def dollars_text(microdollars: int) -> str:
     """Cents, and more decimals for what is less than one."""
     dollars = microdollars / _MICRODOLLARS_RATIO
     return f"${dollars:,.2f}" if dollars >= 0.01 or not microdollars else f"${dollars:.6f}"

@@ -3,15 +3,20 @@
 The routes are those of the table of roles, so that a new one must say here how it is used.
 """
 
+import asyncio
 import base64
 import json
 import re
 import time
+from functools import partial
 
 import pytest
 
+from support.live_sites import local_environment
+from support.live_worlds import make_live_arena
 from support.postgres_servers import fresh_database
 from support.visitors import furnished, sign_in
+from tiltyard.arena.live.entrant_pool import open_entrant
 from tiltyard.arena.operators.second_factor import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 from tiltyard.web.access.route_access import ROUTE_NEEDS
@@ -111,6 +116,18 @@ class Steps:
             data={"expected": expected},
         )
 
+    def live(self):
+        section = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
+        asyncio.run(make_live_arena(self.database, 2, name="live", config=lambda _: section))
+        registry = self.found.site.registry
+        registry.open_entrant = partial(open_entrant, environment=local_environment())
+        live = "/operator/arenas/live/live"
+        form = {"name": "Wren", "endpoint": "0", "model": "wren", "act": "add"}
+        self.use("POST /operator/arenas/{arena}/live/model", f"{live}/model", data=form)
+        self.use(
+            "POST /operator/arenas/{arena}/live/pause", f"{live}/pause", data={"model": "Wren", "paused": "1"}
+        )
+
     def votes(self):
         made = self.use(
             "POST /api/v1/arenas/{arena}/exclusions",
@@ -119,11 +136,6 @@ class Steps:
         ).json()["exclusion"]
         self.use(
             "POST /api/v1/arenas/{arena}/exclusions/{exclusion}/restore", f"{API}/exclusions/{made}/restore"
-        )
-        self.use(
-            "POST /operator/arenas/{arena}/voters/{session}/exclude",
-            f"{PAGES}/voters/2/exclude",
-            data={"reason": "asked"},
         )
         self.use(
             "POST /operator/arenas/{arena}/exclude",
@@ -279,6 +291,7 @@ def done(server, template, tmp_path_factory):
         for part in (
             "arenas",
             "contents",
+            "live",
             "votes",
             "invitations",
             "tokens",

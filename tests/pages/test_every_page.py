@@ -230,7 +230,6 @@ ELSEWHERE = {
     "/operator/arenas/{arena}/settings/review",
     "/operator/arenas/{arena}/stage/confirm",
     "/operator/arenas/{arena}/uploads/{upload}",
-    "/operator/arenas/{arena}/voters/{session}/exclude",
     "/operator/sign-in/code",
     "/operator/tokens/{api_token}/revoke",
     "/sign-in/{shard}",

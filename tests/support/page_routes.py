@@ -18,7 +18,6 @@ ASKED = (
     "/policy/review?contenders=5",
     "/phase/confirm?phase=2",
     "/settings/review?undo_seconds=5",
-    "/voters/1/exclude?reason=a+bot",
     "/stage/confirm?act=archive",
     "/stage/delete",
     "/answers/write",

@@ -283,17 +283,17 @@ def test_settings_are_reviewed_and_then_saved(running):
 
 def test_votes_are_excluded_after_a_preview_and_restored(running):
     client = signed(running)
-    where = "/operator/arenas/arena/voters/2/exclude"
+    where, voter = "/operator/arenas/arena/exclude", {"session": "2"}
     for reason in ("", " ", "x" * 1001):
-        assert client.get(where, params={"reason": reason}).status_code == 422
-        assert client.post(where, data={"reason": reason}).status_code == 422
-    preview = client.get(where, params={"reason": HOSTILE})
+        assert client.get(where, params=voter | {"reason": reason}).status_code == 422
+        assert client.post(where, data=voter | {"reason": reason}).status_code == 422
+    preview = client.get(where, params=voter | {"reason": HOSTILE})
     assert "Bradley–Terry" in preview.text
     assert "<script>alert" not in preview.text
     assert audited(running) == []
-    located(client.post(where, data={"reason": HOSTILE}), "excluded", "arenas", "arena", "exclusions")
-    assert client.get(where, params={"reason": "r"}).status_code == 404
-    located(client.post(where, data={"reason": "r"}), "unchanged", "arenas", "arena", "exclusions")
+    located(client.post(where, data=voter | {"reason": HOSTILE}), "excluded", "arenas", "arena", "exclusions")
+    assert client.get(where, params=voter | {"reason": "r"}).status_code == 404
+    located(client.post(where, data=voter | {"reason": "r"}), "unchanged", "arenas", "arena", "exclusions")
     page = client.get("/operator/arenas/arena/exclusions").text
     assert "<script>alert" not in page
     (number,) = set(re.findall(r"exclusions/(\d+)/restore", page))

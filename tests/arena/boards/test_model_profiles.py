@@ -89,7 +89,7 @@ async def test_every_record_is_that_of_the_log(database):
         rated = [{"W": 1, "L": 0, "T": 0.5}[letter] for letter in letters if letter != "B"]
         assert opponent.met.score == pytest.approx(sum(rated) / len(rated))
     for prompt in found.prompts:
-        letters = [letter for _, on, letter in results if f"prompt-{on}" == prompt.name]
+        letters = [letter for _, on, letter in results if found.prompt_words[f"prompt-{on}"] == prompt.name]
         assert told(prompt.record) == counted(letters)
     assert sum(one.record.votes for one in found.prompts) == len(results)
     assert {one.name for one in found.opponents} == {f"model-{k}" for k in (0, 1, 3, 4)}

@@ -76,7 +76,7 @@ def test_the_texts_of_one_session_are_erased(database, arena):
     details = "SELECT session, count(detail) FROM events WHERE kind = 1 GROUP BY session ORDER BY session"
     assert read(database, details) == [(2, 3), (number, 0)]
     assert read(database, "SELECT actor, detail FROM audit WHERE action = 'erase voter'") == [
-        ("cli", {"reason": "a request", "votes": ["a person's", "anonymous"]})
+        ("cli", {"reason": "a request", "people": [1, 0]})
     ]
 
 
@@ -313,7 +313,7 @@ def test_absent_voters_are_erased_together_and_their_votes_stay(database, busy):
     assert read(database, "SELECT actor, detail FROM audit WHERE action = 'erase voter'") == [
         (
             "retention",
-            {"reason": "voters are kept for 30 days", "votes": ["those of 4 people", "anonymous"]},
+            {"reason": "voters are kept for 30 days", "people": [4, 0]},
         )
     ]
     assert forget(database, 400) == 0, "who is nobody already stays it"

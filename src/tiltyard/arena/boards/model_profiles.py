@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.snapshot_cache import SnapshotCache
 from tiltyard.arena.boards.snapshots import BoardAppearance, Snapshot, board_of, read_history
 from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
+from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.arena.log.votes import VoteTally, limited_connection, read_tally
@@ -77,7 +78,7 @@ class Opponent:
 
 @dataclass(frozen=True, slots=True)
 class PromptRecord:
-    """The model's results on one prompt, without the prompt's text."""
+    """The model's results on one prompt, which is called by its first words."""
 
     name: str
     category: str | None
@@ -99,7 +100,8 @@ class ModelProfile:
     row: ArenaRow | None
     policy: Policy
     models: tuple[str, ...]
-    prompt_names: tuple[str, ...]
+    #: The first words of prompts by name, ordered by number.
+    prompt_words: Mapping[str, str]
     opponents: tuple[Opponent, ...]
     prompts: tuple[PromptRecord, ...]
     heatmap: Heatmap | None
@@ -148,6 +150,7 @@ class _SnapshotData:
     roster: Roster
     #: By prompt: category, language, and whether it is withdrawn.
     about: tuple[tuple[str | None, str | None, bool], ...]
+    words: Mapping[str, str]
     answered: npt.NDArray[np.bool_]
     policy: Policy
 
@@ -174,7 +177,7 @@ class ModelProfiles:
     async def _make(self, arena: Arena, newest: Snapshot, name: str) -> ModelProfile:
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             number, _ = await find_model(connection, arena.arena, name)
-            ground = await self._snapshot_data_of(connection, newest)
+            ground = await self._snapshot_data_of(connection, arena, newest)
             if number >= len(ground.roster.models):
                 raise NotFound(f"the model {name!r} was added just now; try again in a moment")
             history = await read_history(connection, arena.arena, newest.source, name)
@@ -186,7 +189,9 @@ class ModelProfiles:
             responses = [ResponseHistory(*row) for row in found]
         return await asyncio.to_thread(_profile, ground, number, tally, history, responses)
 
-    async def _snapshot_data_of(self, connection: Connection, newest: Snapshot) -> _SnapshotData:
+    async def _snapshot_data_of(
+        self, connection: Connection, arena: Arena, newest: Snapshot
+    ) -> _SnapshotData:
         key = (newest.arena, newest.source)
         known = self._snapshot_cache.get(key)
         if known is None or known.snapshot.sha256 != newest.sha256:
@@ -194,20 +199,14 @@ class ModelProfiles:
             keys = await read_prompt_keys(connection, newest.arena)
             cells = await read_responses(connection, newest.arena, roster)
             about = tuple((each.category, each.language, each.withdrawn) for each in keys)
-            known = await asyncio.to_thread(_snapshot_data, newest, roster, about, cells > 0)
+            found = await read_prompt_words(connection, arena, roster.prompts)
+            words = {name: found[name] for name in roster.prompts}
+            board = await asyncio.to_thread(board_of, newest)
+            rows = {row.model: row for row in board.rows}
+            policy = board.method.policy
+            known = _SnapshotData(newest, board, rows, roster, about, words, cells > 0, policy)
             self._snapshot_cache.put(key, known)
         return known
-
-
-def _snapshot_data(
-    newest: Snapshot,
-    roster: Roster,
-    about: tuple[tuple[str | None, str | None, bool], ...],
-    answered: npt.NDArray[np.bool_],
-) -> _SnapshotData:
-    board = board_of(newest)
-    rows = {row.model: row for row in board.rows}
-    return _SnapshotData(newest, board, rows, roster, about, answered, board.method.policy)
 
 
 def _profile(
@@ -231,7 +230,7 @@ def _profile(
     )
     seen = ground.policy.phase > 1 and row is not None
     records = tuple(
-        PromptRecord(prompts[k], *ground.about[k], record, score_of(record))
+        PromptRecord(ground.words[prompts[k]], *ground.about[k], record, score_of(record))
         for k, record in prompt_records(standing, number)
     )
     return ModelProfile(
@@ -241,7 +240,7 @@ def _profile(
         row=row,
         policy=ground.policy,
         models=models,
-        prompt_names=prompts,
+        prompt_words=ground.words,
         opponents=tuple(_opponent(models, rows, met) for met in opponent_records(standing, number)),
         prompts=records,
         heatmap=coverage_heatmap(standing, number) if seen and standing.enabled[number] else None,

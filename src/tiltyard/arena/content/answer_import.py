@@ -79,6 +79,10 @@ class ResponseWarning:
         return f"{self.where}: {_MESSAGES[self.about]}: {self.model} on {self.prompt}"
 
 
+#: A prompt is called by its first words.
+_PROMPT_CHARACTERS = 80
+
+
 class WarningFinder:
     """Counts such responses and keeps the first."""
 
@@ -99,7 +103,8 @@ class WarningFinder:
             return
         self.count += 1
         if len(self.first) < SHOWN_WARNING_LIMIT:
-            self.first.append(ResponseWarning(answer.where, answer.model, answer.prompt, about))
+            words = " ".join(answer.text[:_PROMPT_CHARACTERS].split())
+            self.first.append(ResponseWarning(answer.where, answer.model, words or answer.prompt, about))
 
 
 def _problem(answer: CheckedAnswer) -> WarningKind | None:

@@ -158,6 +158,7 @@ async def sync_entrants(
             changes = sync.changes
             if not changes.is_empty:
                 about = {
+                    "models": [len(sync.names), len(sync.names) + len(sync.new)],
                     "added": list(changes.added),
                     "new versions": list(changes.changed),
                     "retired": list(changes.retired),
@@ -177,7 +178,8 @@ async def pause_entrant(pool: ConnectionPool, arena: str, model: str, *, paused:
         changed = bool(await fetch_rows(connection, "live_pause_entrant", values))
         if changed:
             action = "pause model" if paused else "resume model"
-            await write_audit_entry(connection, actor, action, {"model": model}, arena=found.arena)
+            about = {"model": model, "paused": [not paused, paused]}
+            await write_audit_entry(connection, actor, action, about, arena=found.arena)
     return changed
 
 

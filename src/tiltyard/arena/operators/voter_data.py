@@ -392,8 +392,7 @@ async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, a
 
 async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTexts:
     connection, sessions = batch.connection, list(erasure.sessions)
-    whose = "a person's" if len(sessions) == 1 else f"those of {len(sessions):,} people"
-    about = {"reason": erasure.reason, "votes": [whose, "anonymous"]}
+    about = {"reason": erasure.reason, "people": [len(sessions), 0]}
     await permit_rewriting(connection, arena.arena, erasure.actor, "erase voter", about)
     numbers = [new_session_number() for _ in sessions]
     values: dict[str, object] = {"arena": arena.arena, "sessions": sessions, "numbers": numbers}

@@ -70,6 +70,11 @@ class BoardMethod:
         }
 
 
+def ranks_above(one_high: int | None, other_low: int | None) -> bool:
+    """Whether a board has settled that one model is above another: by the last rank of one and the first of the other."""
+    return one_high is not None and other_low is not None and one_high < other_low
+
+
 @dataclass(frozen=True, slots=True)
 class BoardDocument(ArenaBoard):
     """A board with the arena, the place in its log and the method behind it."""
@@ -149,11 +154,11 @@ class BoardDocument(ArenaBoard):
 
     def settles(self, one: str, other: str) -> bool:
         """Whether the ranges of ranks of two models do not overlap; where the board claims none, its places count."""
-        ranges = {row.model: (row.rank_low, row.rank_high) for row in self.rows}
-        (low, high), (other_low, other_high) = ranges[one], ranges[other]
-        if low is None or high is None or other_low is None or other_high is None:
+        rows = {row.model: row for row in self.rows}
+        first, second = rows[one], rows[other]
+        if first.rank_low is None or second.rank_low is None:
             return True
-        return high < other_low or other_high < low
+        return ranks_above(first.rank_high, second.rank_low) or ranks_above(second.rank_high, first.rank_low)
 
     def without_retired(self) -> BoardDocument:
         """The same without the rows of retired models."""

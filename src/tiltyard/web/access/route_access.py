@@ -233,8 +233,6 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         """
         GET /operator/arenas/{arena}/voters
         GET /operator/arenas/{arena}/voters/{session}
-        GET /operator/arenas/{arena}/voters/{session}/exclude
-        POST /operator/arenas/{arena}/voters/{session}/exclude
         POST /operator/arenas/{arena}/crowd/{change}/explain
         GET /operator/arenas/{arena}/exclude
         POST /operator/arenas/{arena}/exclude

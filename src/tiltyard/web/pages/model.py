@@ -280,6 +280,7 @@ class ModelView:
 
 def make_model_view(profile: ModelProfile, asked: ModelPageQuery) -> ModelView:
     heat, most = profile.heatmap, None if asked.whole else _FIRST_ROWS
+    prompts = tuple(profile.prompt_words.values())
     return ModelView(
         profile=profile,
         asked=asked,
@@ -300,7 +301,7 @@ def make_model_view(profile: ModelProfile, asked: ModelPageQuery) -> ModelView:
         heat=()
         if heat is None
         else tuple(
-            HeatmapRow(profile.prompt_names[prompt], lacking, tuple(zip(deficits, votes, strict=True)))
+            HeatmapRow(prompts[prompt], lacking, tuple(zip(deficits, votes, strict=True)))
             for prompt, lacking, deficits, votes in zip(
                 heat.prompts, heat.prompt_deficit, heat.deficit, heat.votes, strict=True
             )
@@ -328,7 +329,7 @@ def model_chart(profile: ModelProfile, name: str, look: ChartTheme, say: Transla
         assert profile.row.quality is not None
         return both_bad_chart(profile.row.quality.trend, profile.policy.both_bad_bar, look, say)
     assert profile.heatmap is not None
-    return coverage_chart(profile.heatmap, profile.models, profile.prompt_names, look, say)
+    return coverage_chart(profile.heatmap, profile.models, tuple(profile.prompt_words.values()), look, say)
 
 
 def _charts(profile: ModelProfile) -> frozenset[str]:

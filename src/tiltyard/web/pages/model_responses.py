@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena, read_prompt_responses
 from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_image, read_conversation
 from tiltyard.errors import NotFound
 from tiltyard.web.access.access import registry_of
@@ -60,12 +61,13 @@ async def preview_content(content: ResponseContent, url: str, model: str, prompt
 async def response_page(arena: ReadableArena, request: Request, model: Model, prompt: Prompt) -> HTMLResponse:
     """A model's response to a prompt, in an archived arena."""
     text, content = await _read(request, arena, model, prompt)
+    words = await read_prompt_words(registry_of(request).pool, arena, [prompt])
     return render_page(
         request,
         "model/response.html",
         arena=arena,
         active="board",
-        prompt=prompt,
+        prompt=words[prompt],
         prompt_text=None if text is None else await asyncio.to_thread(render_text, text),
         response=await preview_content(content, f"{paths.responses(arena.name)}/file", model, prompt),
     )

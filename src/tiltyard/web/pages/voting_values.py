@@ -18,6 +18,7 @@ from tiltyard.arena.voting.remarks import Remark
 from tiltyard.arena.voting.voter_requests import DeclaredSkills, RevealedMatchup, ReviewedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles.outcome import SPELLED
+from tiltyard.core.board.document import ranks_above
 from tiltyard.errors import BadOption, Closed, Expired, NotFound
 from tiltyard.web.access.access import access_of, context_of
 from tiltyard.web.access.cookies import preset_languages
@@ -53,6 +54,8 @@ class ShownNames(TypedDict):
 
     names: RevealedMatchup | None
     places: dict[str, ModelRank | None] | None
+    #: If the board has settled their order: the one above, and the one below.
+    settled: tuple[str, str] | None
     about: dict[str, ModelDetails]
 
 
@@ -70,7 +73,7 @@ class MatchupValues(TypedDict):
     expires_in: int | None
 
 
-NO_NAMES: ShownNames = {"names": None, "places": None, "about": {}}
+NO_NAMES: ShownNames = {"names": None, "places": None, "settled": None, "about": {}}
 
 
 async def arena_of(request: Request, queue: VotingQueue) -> Arena:
@@ -106,10 +109,18 @@ async def shown_names(
         return NO_NAMES
     found = await newest_ranks(boards_of(request), queue.arena, voter.source) or {}
     details = await model_details_of(request, await arena_of(request, queue))
+    pair = (names.model_a, names.model_b)
+    a, b = (found.get(model) for model in pair)
+    settled = None
+    if a and b and ranks_above(a.rank_high, b.rank_low):
+        settled = pair
+    elif a and b and ranks_above(b.rank_high, a.rank_low):
+        settled = pair[::-1]
     return {
         "names": names,
-        "places": {"a": found.get(names.model_a), "b": found.get(names.model_b)},
-        "about": {model: details.of(model) for model in (names.model_a, names.model_b)},
+        "places": {"a": a, "b": b},
+        "settled": settled,
+        "about": {model: details.of(model) for model in pair},
     }
 
 

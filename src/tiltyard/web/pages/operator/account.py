@@ -26,6 +26,7 @@ from tiltyard.web.pages.operator.operator_access import (
     OperatorVisit,
     operator_router,
     redirect_with_notice,
+    trouble_of,
 )
 
 router = operator_router("/account")
@@ -55,9 +56,9 @@ async def confirm_form(visit: OnServer, code: Code = "") -> HTMLResponse:
             visit.pool, keys_of(visit.request), visit.session.operator, code, actor=actor.name
         )
     except BadOption as error:
-        return await _key_page(visit, trouble=str(error), status=422)
+        return await _key_page(visit, **trouble_of(error))
     except Conflict as error:
-        return await _page(visit, trouble=str(error), status=409)
+        return await _page(visit, **trouble_of(error))
     return await _page(visit, codes=codes)
 
 

@@ -30,7 +30,7 @@ from tiltyard.web.access.access import access_of
 from tiltyard.web.access.route_access import ChosenColumns
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to
-from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router, trouble_of
 
 router = operator_router("/arenas/{arena}")
 
@@ -72,10 +72,8 @@ async def past_votes_form(visit: OnArena, file: Annotated[UploadFile, File()]) -
                     shard=visit.registry.settings.shard,
                     actor=visit.actor.name,
                 )
-        except (InputError, CannotRate) as error:
-            return await _choose(visit, trouble=str(error), status=422)
-        except Conflict as error:
-            return await _choose(visit, trouble=str(error), status=409)
+        except (InputError, CannotRate, Conflict) as error:
+            return await _choose(visit, **trouble_of(error))
     if done.repeated:
         return await _choose(visit, trouble=f"The past votes are imported. {done.warning}")
     return visit.done("votes-imported", "answers")

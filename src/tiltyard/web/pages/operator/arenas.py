@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, NamedTuple, TypedDict
@@ -15,7 +16,7 @@ from tiltyard.arena.boards.snapshots import board_of
 from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import current_policy
-from tiltyard.arena.operators.invitations import list_invitations
+from tiltyard.arena.operators.invitations import Invitation, list_invitations
 from tiltyard.arena.operators.moderation import PendingWork, read_arena_overview, read_server_overview
 from tiltyard.arena.operators.stages import read_checklist
 from tiltyard.arena.rating.rater_lag import RaterLag
@@ -38,6 +39,7 @@ from tiltyard.web.pages.operator.operator_access import (
     OperatorVisit,
     operator_router,
     redirect_with_notice,
+    trouble_of,
 )
 from tiltyard.web.pages.operator.settings import WHO_ENTERS, entry_choice, who_enters
 
@@ -98,8 +100,7 @@ async def make_arena(
             actor=visit.actor.name,
         )
     except (InputError, Conflict) as error:
-        status = 409 if isinstance(error, Conflict) else 422
-        return await _page(visit, given, trouble=str(error), status=status)
+        return await _page(visit, given, **trouble_of(error))
     return redirect_with_notice("created", "arenas", made.name)
 
 
@@ -164,18 +165,17 @@ async def overview(visit: OnArena) -> HTMLResponse:
         if visit.arena.settings.stage == "draft"
         else None,
         seen_digits=digits_to_show,
-        **await _settling(visit),
+        **await _settling(visit, invited),
     )
 
 
-async def _settling(visit: ArenaVisit) -> _Settling:
+async def _settling(visit: ArenaVisit, links: Sequence[Invitation]) -> _Settling:
     """What the arena can settle with the people who are invited, or twelve; what is still simulated is said later."""
     settings = visit.arena.settings
     queue = await visit.registry.voting_queue(visit.arena.name)
     responses = [] if settings.is_live else [n for n in await queue.responses_by_prompt() if n > 1]
     if not responses:
         return {"settling": None, "simulating": False}
-    links = await list_invitations(visit.pool, visit.arena.name)
     invited = sum(link.uses_allowed or 0 for link in links if link.revoked_at is None)
     told_after = 1 if settings.reveal == "vote" else settings.session_votes
     shape = (max(responses), len(responses), invited or SMALL_ARENA_PEOPLE_COUNT, told_after)

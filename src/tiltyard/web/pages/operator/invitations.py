@@ -22,12 +22,11 @@ from tiltyard.arena.operators.invitations import (
     set_passcode,
 )
 from tiltyard.core.policy.validity.rules import blind_votes_of_one
-from tiltyard.errors import BadOption, Conflict, InputError, NotFound
-from tiltyard.foundation.field_definitions import whole_number
+from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.access.access import access_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.account import draw_qr_code
-from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router, typed_number
 
 router = operator_router("/arenas/{arena}/invitations")
 
@@ -73,8 +72,8 @@ async def invite_form(
     try:
         terms = InvitationTerms(
             _NAMED_BATCH if names else batch.strip(),
-            _number("uses", uses),
-            timedelta(days=_number("days", days)),
+            typed_number("uses", uses),
+            timedelta(days=typed_number("days", days)),
         )
         made = await invite_all(
             visit.pool,
@@ -146,13 +145,6 @@ def _letters(visit: ArenaVisit, made: Iterable[tuple[str | None, Invitation]]) -
         for code, one in made
     ]
     return [Letter(one, link, draw_qr_code(link)) for one, link in links]
-
-
-def _number(name: str, text: str) -> int:
-    value = whole_number(text.strip())
-    if value is None or not 0 < value < 10**9:
-        raise BadOption(f"{name} is {text[:100]!r}; expected a number, 1 or more")
-    return value
 
 
 async def _page(visit: ArenaVisit, **values: Any) -> HTMLResponse:

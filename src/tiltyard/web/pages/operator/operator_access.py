@@ -12,7 +12,8 @@ from fastapi.routing import APIRoute
 
 from tiltyard.arena.accounts import OperatorSession
 from tiltyard.arena.content.arenas import Arena, find_arena
-from tiltyard.errors import NotAllowed, SecondFactorMissing
+from tiltyard.errors import BadOption, Conflict, NotAllowed, NotFound, SecondFactorMissing, TiltyardError
+from tiltyard.foundation.field_definitions import whole_number
 from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.actors import Actor
@@ -178,6 +179,20 @@ def redirect_with_notice(
     """Redirect to a page with a notice that the form was processed."""
     assert said in NOTICES, said
     return redirect_to(paths.asked(paths.operator(*parts), {"said": said, **(query or {})}))
+
+
+def trouble_of(error: TiltyardError) -> dict[str, Any]:
+    """Why a form was not obeyed, with the status that says so, for `OperatorVisit.page`."""
+    status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
+    return {"trouble": str(error), "status": status}
+
+
+def typed_number(name: str, text: str, least: int = 1, most: int = 10**9) -> int:
+    """The whole number that was typed into a field; `BadOption` if it is none of these."""
+    value = whole_number(text.strip())
+    if value is None or not least <= value <= most:
+        raise BadOption(f"{name} is {text[:100]!r}; expected a number from {least} to {most:,}")
+    return value
 
 
 def _sign_in(request: Request) -> str:

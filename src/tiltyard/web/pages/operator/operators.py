@@ -26,14 +26,14 @@ from tiltyard.arena.operators.operators import (
     revoke_operator_invitation,
     set_operator_role,
 )
-from tiltyard.errors import BadOption, Conflict, InputError, NotFound
-from tiltyard.foundation.field_definitions import whole_number
+from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.pages.operator.operator_access import (
     OnArena,
     OnServer,
     OperatorVisit,
     operator_router,
     redirect_with_notice,
+    typed_number,
 )
 
 router = operator_router()
@@ -154,9 +154,7 @@ async def _find(visit: OperatorVisit, operator: int, arena: str | None = None) -
 
 async def _invite(visit: OperatorVisit, given: dict[str, str]) -> HTMLResponse:
     try:
-        days = whole_number(given["days"].strip())
-        if days is None or not 0 < days <= 3650:
-            raise BadOption(f"days is {given['days'][:100]!r}; expected a number from 1 to 3650")
+        days = typed_number("days", given["days"], most=3650)
         terms = invitation_terms(given["invitee"].strip(), timedelta(days=days))
         code, made = await invite_operator(
             visit.pool, terms, given["role"], arena=given["arena"] or None, actor=visit.actor.name

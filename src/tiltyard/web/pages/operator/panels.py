@@ -23,7 +23,7 @@ from tiltyard.core.judging.diagnostics.rater_agreement import RaterValue
 from tiltyard.errors import BadOption, Closed, Conflict, InputError, NotFound
 from tiltyard.foundation.field_definitions import whole_number
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router, typed_number
 
 router = operator_router("/arenas/{arena}/panels")
 
@@ -54,9 +54,9 @@ async def open_form(
         terms = PanelTerms(
             name.strip(),
             _lines(raters),
-            _number("overlap", overlap),
+            typed_number("overlap", overlap, 0),
             categories=_lines(categories),
-            pairs_per_prompt=_number("pairs", pairs) if pairs.strip() else None,
+            pairs_per_prompt=typed_number("pairs", pairs, 0) if pairs.strip() else None,
         )
         opened = await open_panel(
             visit.pool, visit.arena.name, terms, shard=settings.shard, actor=visit.actor.name
@@ -99,7 +99,7 @@ async def adjudicate_form(
             visit.pool,
             visit.arena.name,
             record.panel.name,
-            _number("item", item),
+            typed_number("item", item, 0),
             RaterValue(chosen),
             note.strip(),
             actor=visit.actor.name,
@@ -169,10 +169,3 @@ async def _panel_page(visit: ArenaVisit, record: PanelRecord, **values: Any) -> 
 
 def _lines(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines() if line.strip())
-
-
-def _number(name: str, text: str) -> int:
-    value = whole_number(text.strip())
-    if value is None or not 0 <= value < 10**9:
-        raise BadOption(f"{name} is {text[:100]!r}; expected a number")
-    return value

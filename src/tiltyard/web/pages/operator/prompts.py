@@ -11,7 +11,7 @@ from tiltyard.arena.content.arenas import list_models, read_prompt_filters
 from tiltyard.arena.content.prompt_browser import PromptSearch, browse_prompts, list_prompt_responses
 from tiltyard.arena.operators.arena_changes import hide, show_again, withdraw
 from tiltyard.errors import Conflict, InputError
-from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router, trouble_of
 from tiltyard.web.pages.operator.preview import preview_responses
 from tiltyard.wire.records import Plain
 
@@ -112,8 +112,7 @@ async def withdraw_form(
             actor=visit.actor.name,
         )
     except (InputError, Conflict) as error:
-        status = 409 if isinstance(error, Conflict) else 422
-        return await _confirm(visit, prompt, model, reason=reason, trouble=str(error), status=status)
+        return await _confirm(visit, prompt, model, reason=reason, **trouble_of(error))
     return visit.done("withdrawn", "prompts")
 
 

@@ -17,6 +17,7 @@ from tiltyard.web.pages.operator.operator_access import (
     OperatorVisit,
     operator_router,
     redirect_with_notice,
+    typed_number,
 )
 from tiltyard.web.routes.operators import check_token_arena, whose_tokens
 from tiltyard.wire.records import Plain
@@ -42,7 +43,7 @@ async def token_form(
 ) -> HTMLResponse:
     """Create a token. Its secret is shown on this page only."""
     try:
-        life = timedelta(days=_days(days.strip())) if days.strip() else None
+        life = timedelta(days=typed_number("days", days, most=3650)) if days.strip() else None
         token, made = await access_of(visit.request).accounts.make_token(
             visit.actor.name,
             name.strip(),
@@ -75,12 +76,6 @@ async def revoke_form(api_token: Token, visit: OnServer) -> Response:
     await access_of(visit.request).accounts.revoke_token(actor.name, api_token, operator=whose_tokens(actor))
     access_of(visit.request).forget()
     return redirect_with_notice("revoked", "tokens")
-
-
-def _days(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:5]) <= 3650 or len(text) > 4:
-        raise BadOption(f"days is {text[:100]!r}; expected a number from 1 to 3650, or nothing")
-    return int(text)
 
 
 async def _page(

@@ -30,7 +30,7 @@ from tiltyard.arena.operators.voters import (
 )
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.access.access import access_of
-from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router, trouble_of
 from tiltyard.wire.records import Plain
 
 #: What voters chose, by the kind of the battle.
@@ -76,30 +76,18 @@ async def voter_page(
     visit: OnArena, session: Session, before: Annotated[int | None, Query(ge=0, lt=2**63)] = None
 ) -> HTMLResponse:
     """One session's record."""
-    return await _record(visit, session, before=before)
-
-
-@router.get("/voters/{session}/exclude", response_class=HTMLResponse)
-async def exclude_page(
-    visit: OnArena, session: Session, reason: Annotated[str, Query()] = ""
-) -> HTMLResponse:
-    """Preview the exclusion of a session's votes."""
-    return await _preview(visit, session, reason)
-
-
-@router.post("/voters/{session}/exclude")
-async def exclude_form(visit: OnArena, session: Session, reason: Annotated[str, Form()] = "") -> Response:
-    """Exclude a session's votes from the ratings."""
-    record = await voter_record(visit.pool, visit.arena, session, size=1)
-    if record.excluded == record.total:
-        return visit.done("unchanged", "exclusions")
-    try:
-        await exclude(
-            visit.pool, visit.arena.name, VoteSelection(sessions=[session]), reason, actor=visit.actor.name
-        )
-    except InputError as error:
-        return await _record(visit, session, reason=reason, trouble=str(error), status=422)
-    return visit.done("excluded", "exclusions")
+    record = await voter_record(visit.pool, visit.arena, session, before=before, size=_PAGE_ROWS)
+    voter_names = await read_voter_names(visit.pool, [session])
+    return visit.page(
+        "voter.html",
+        "voters",
+        record=record,
+        prompt_words=await read_prompt_words(visit.pool, visit.arena, [one.prompt for one in record.votes]),
+        name=voter_names.get(session),
+        outcomes=OUTCOMES,
+        sources=SOURCES,
+        human=any(one.source == HUMAN for one in record.counted),
+    )
 
 
 @router.get("/exclusions", response_class=HTMLResponse)
@@ -140,38 +128,6 @@ async def restore_form(visit: OnArena, exclusion: Session) -> Response:
     except Conflict:
         return visit.done("unchanged", "exclusions")
     return visit.done("restored", "exclusions")
-
-
-async def _record(
-    visit: ArenaVisit, session: int, *, before: int | None = None, reason: str = "", **said: Any
-) -> HTMLResponse:
-    record = await voter_record(visit.pool, visit.arena, session, before=before, size=_PAGE_ROWS)
-    voter_names = await read_voter_names(visit.pool, [session])
-    return visit.page(
-        "voter.html",
-        "voters",
-        record=record,
-        prompt_words=await read_prompt_words(visit.pool, visit.arena, [one.prompt for one in record.votes]),
-        name=voter_names.get(session),
-        outcomes=OUTCOMES,
-        sources=SOURCES,
-        human=any(one.source == HUMAN for one in record.counted),
-        reason=reason,
-        **said,
-    )
-
-
-async def _preview(visit: ArenaVisit, session: int, reason: str) -> HTMLResponse:
-    try:
-        validate_reason(reason)
-    except InputError as error:
-        return await _record(visit, session, reason=reason, trouble=str(error), status=422)
-    record = await voter_record(visit.pool, visit.arena, session, size=1)
-    selection = VoteSelection(sessions=[session])
-    preview = await preview_exclusion(visit.pool, visit.arena, selection, record.source)
-    return visit.page(
-        "exclude.html", "voters", previews=[preview], session=session, reason=reason, sources=SOURCES
-    )
 
 
 #: Sessions or votes that are ticked one by one: more than a page of the list has.
@@ -216,42 +172,35 @@ async def exclude_selected_form(
     selection = VoteSelection(sessions=listed or None, matchups=matchup)
     if act == "preview":
         return await _preview_selection(visit, selection, reason)
+    if len(listed) == 1 and not matchup:
+        record = await voter_record(visit.pool, visit.arena, listed[0], size=1)
+        if record.excluded == record.total:
+            return visit.done("unchanged", "exclusions")
     try:
         await exclude(visit.pool, visit.arena.name, selection, reason, actor=visit.actor.name)
-    except InputError as error:
-        return await _preview_selection(visit, selection, reason, trouble=str(error), status=422)
+    except InputError:
+        return await _preview_selection(visit, selection, reason)
     return visit.done("excluded", "exclusions")
 
 
-async def _preview_selection(
-    visit: ArenaVisit, selection: VoteSelection, reason: str, *, trouble: str | None = None, status: int = 200
-) -> HTMLResponse:
-    if trouble is None:
-        trouble = _trouble_of(selection, reason)
-        status = 200 if trouble is None else 422
-    previews = [] if trouble else await _by_source(visit, selection)
-    return visit.page(
-        "exclude.html",
-        "voters",
-        status=status,
-        trouble=trouble,
-        previews=previews,
-        session=None,
-        selection=selection,
-        reason=reason,
-        sources=SOURCES,
-    )
-
-
-def _trouble_of(selection: VoteSelection, reason: str) -> str | None:
-    """What is missing before an effect can be shown."""
+async def _preview_selection(visit: ArenaVisit, selection: VoteSelection, reason: str) -> HTMLResponse:
+    said: dict[str, Any] = {}
     if not selection.sessions and not selection.matchups:
-        return "nothing is selected; go back and tick what is to be excluded"
+        said = {"trouble": "nothing is selected; go back and tick what is to be excluded", "status": 422}
     try:
         validate_reason(reason)
     except InputError as error:
-        return str(error)
-    return None
+        said = said or trouble_of(error)
+    return visit.page(
+        "exclude.html",
+        "voters",
+        previews=[] if said else await _by_source(visit, selection),
+        selection=selection,
+        voter_names=await read_voter_names(visit.pool, list(selection.sessions or ())[:_PAGE_ROWS]),
+        reason=reason,
+        sources=SOURCES,
+        **said,
+    )
 
 
 async def _by_source(visit: ArenaVisit, selection: VoteSelection) -> list[ExclusionPreview]:
@@ -308,12 +257,10 @@ async def _ask(
             held = await read_held_in_arena(visit.pool, visit.arena, number)
         except (NotFound, InputError) as missing:
             error = error or missing
-    status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
     return visit.page(
         "erase.html",
         "voters",
-        status=200 if error is None else status,
-        trouble=None if error is None else str(error),
+        **({} if error is None else trouble_of(error)),
         session=session if held is None else str(number),
         name=(await read_voter_names(visit.pool, [number])).get(number),
         held=held,

@@ -221,6 +221,7 @@ ELSEWHERE = {
     "/operator/arenas/{arena}/exclusions/{exclusion}/restore",
     "/operator/arenas/{arena}/invitations/{invitation}/revoke",
     "/operator/arenas/{arena}/live",
+    "/operator/arenas/{arena}/live/model",
     "/operator/arenas/{arena}/models/retire",
     "/operator/arenas/{arena}/panels/{panel}",
     "/operator/arenas/{arena}/panels/{panel}/table.{form}",

@@ -54,8 +54,8 @@ def test_a_change_is_shown_previewed_and_explained(running):
     text = text_of(page)
     assert "model-1 : +212 points" in text
     assert "last 75 votes" in text
-    assert "2 sessions made" in text
-    assert "Evidence 31.9" in text
+    assert "2 voters caused" in text
+    assert "evidence 31.9" in text
     given = {"act": "preview", "sessions": "1 2", "reason": "crowd"}
     preview = client.post("/operator/arenas/arena/exclude", data=given)
     assert preview.status_code == 200
@@ -72,7 +72,7 @@ def test_a_change_is_shown_previewed_and_explained(running):
 def test_an_arena_without_a_change_says_so(running):
     with connect(running.database) as connection:
         connection.execute("DELETE FROM crowd_changes")
-    assert "No change has" in signed(running).get(PAGE).text
+    assert "No changes found" in signed(running).get(PAGE).text
 
 
 def test_the_board_without_each_group_is_computed_when_asked_for(running):
@@ -90,7 +90,7 @@ def test_the_board_without_each_group_is_computed_when_asked_for(running):
     crowd._PREVIEWS._tasks.clear()
     text = text_of(client.get(f"{PAGE}?without=1").text)
     assert "in German" in text
-    assert "First now: model-" in text
+    assert "place now: model-" in text
     with connect(running.database) as connection:
         connection.execute("UPDATE crowd_watches SET version = 'older'")
     crowd._PREVIEWS._tasks.clear()
@@ -136,27 +136,27 @@ async def found_groups(_pool, _arena):
 
 def test_sessions_unlike_the_others_are_listed_with_what_is_unusual(running, monkeypatch):
     client = signed(running)
-    assert "unlike the others" in text_of(client.get(VOTERS).text)
+    assert "votes are unusual" in text_of(client.get(VOTERS).text)
     monkeypatch.setattr(voters, "list_flagged_groups", found_groups)
     text = text_of(client.get(VOTERS).text)
     for said in (
-        "60 sessions vote at the same intervals",
+        "60 voters vote at the same intervals",
         "and 10 more",
-        "2 sessions vote for model-2",
-        "Among honest voters about 13 sessions would vote like this",
-        "1 session votes against model-0",
+        "2 voters vote for model-2",
+        "About 13 honest voters would",
+        "1 voter votes against model-0",
         "1 : model-2 wins too often 9.4 standard deviations in 60 votes",
         "2 : model-2 loses too often 9.0",
         "3 : the response on the left wins too often",
         "4 : the response on the right wins too often",
-        "5 : the votes follow no pattern that other voters have 5.0 standard deviations in 1 vote",
-        "1 : skips 14 of 15 matchups with model-1 and 2 of 30 others",
-        "2 : 18 of 20 votes came too early",
+        "5 : the votes look random 5.0 standard deviations in 1 vote",
+        "and 2 of 30 without it",
+        "2 : 18 of 20 came too early",
         "3 : 2.0 seconds for each vote, ± 4 %",
-        "Show the board without these 60 sessions…",
+        "without these 60 voters…",
     ):
         assert said in text
-    assert "Unlike the others" not in text_of(client.get(f"{VOTERS}?page=1").text)
+    assert "Unusual voters" not in text_of(client.get(f"{VOTERS}?page=1").text)
 
 
 def test_a_group_of_any_size_is_excluded_in_two_clicks_and_restored(running, monkeypatch):
@@ -179,7 +179,7 @@ def test_a_group_of_any_size_is_excluded_in_two_clicks_and_restored(running, mon
     assert (chosen["group"], "same intervals" in chosen["reason"]) == ("in-step-1", True)
     preview = client.get(form[1], params=chosen)
     assert preview.status_code == 200
-    assert "5,002 sessions" in text_of(preview.text)
+    assert "5,002 voters" in text_of(preview.text)
     assert "and 4,952 more" in text_of(preview.text)
     last = re.search(
         r'<form method="post" action="([^"]*/exclude)" class="button-row">(.*?)</form>',
@@ -209,7 +209,7 @@ def test_a_posted_list_is_previewed_and_checked(running):
     client = signed(running)
     where = "/operator/arenas/arena/exclude"
     shown = client.post(where, data={"sessions": " 1  2\n", "act": "preview", "reason": "a bot"})
-    assert "2 sessions?" in text_of(shown.text)
+    assert "2 voters?" in text_of(shown.text)
     asked = client.post(where, data={"sessions": "1 2", "act": "preview"})
     assert asked.status_code == 422
     assert 'name="sessions" value="1 2"' in asked.text

@@ -58,6 +58,7 @@ def test_every_page_of_the_operator_is_in_this_table():
         *(f"/operator{one}" for one in PAGES),
         "/operator/arenas/a/panels/1/table.csv",
         "/operator/arenas/a/conversations.parquet",
+        "/operator/arenas/a/live/model",
         "/operator/arenas/a/prompts.jsonl",
         "/operator/arenas/a/uploads/u",
         "/operator/arenas/a/exclusions/1/restore",
@@ -291,7 +292,7 @@ def test_voters_are_listed_by_their_votes_with_what_they_did(seen):
     listed = []
     for one in rows:
         session = int(re.search(r'name="session" value="(\d+)"', one)[1])
-        assert f'aria-label="Select session {session}"' in one
+        assert f'aria-label="Select voter {session}"' in one
         assert f'href="/operator/arenas/arena/voters/{session}"' in one
         votes, *shares, _seconds, days = re.findall(r'<td class="n[^"]*">([^<]*)', one)
         assert abs(sum(int(share.removesuffix("%")) for share in shares) - 100) <= 2

@@ -73,7 +73,7 @@ def test_the_page_tells_who_answers_how_well_and_what_it_costs(running):
     assert "0.25 s" in page
     assert "10 failures" in page
     assert page.count("key was refused") == 2
-    assert re.search(r": 10;[^.]*: 2\.", page)
+    assert re.search(r": 10 battles,[^.]* 2 were", page)
     assert "Heron-versio" in page
     assert "/operator/arenas/live/live" in client.get("/operator/arenas/live").text
     assert "/operator/arenas/arena/live" not in client.get("/operator/arenas/arena").text

@@ -98,4 +98,4 @@ def test_the_overview_says_what_the_arena_can_settle(running, monkeypatch):
     assert "about 180. Add" in page
     monkeypatch.setattr(arenas, "settling_forecast", lambda *_shape: time.sleep(0.2))
     monkeypatch.setattr(arenas, "_SIMULATION_WAIT_SECONDS", 0.01)
-    assert "reload the page" in text_of(signed(running).get(BASE).text)
+    assert "Reload the page" in text_of(signed(running).get(BASE).text)

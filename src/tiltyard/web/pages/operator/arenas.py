@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from fastapi import Form
@@ -29,7 +29,7 @@ from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.foundation.caches import SingleFlight
 from tiltyard.foundation.field_definitions import finite_number
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.simulation.settling_gap import SettlingForecast, settling_forecast
+from tiltyard.simulation.settling_gap import settling_forecast
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_view import digits_to_show
 from tiltyard.web.pages.operator.operator_access import (
@@ -127,13 +127,6 @@ async def _line(visit: OperatorVisit, arena: Arena, waiting: PendingWork, lag: R
     return ArenaLine(arena, board, board is not None and claims_nothing(board.settled), waiting, lag)
 
 
-class _Settling(TypedDict):
-    """What a small arena can settle, and whether that is still being simulated."""
-
-    settling: SettlingForecast | None
-    simulating: bool
-
-
 @router.get("/arenas/{arena}", response_class=HTMLResponse)
 async def overview(visit: OnArena) -> HTMLResponse:
     """The overview of an arena: phase, status, votes by day, lanes, fairness, lag, scheduled jobs."""
@@ -169,7 +162,7 @@ async def overview(visit: OnArena) -> HTMLResponse:
     )
 
 
-async def _settling(visit: ArenaVisit, links: Sequence[Invitation]) -> _Settling:
+async def _settling(visit: ArenaVisit, links: Sequence[Invitation]) -> dict[str, Any]:
     """What the arena can settle with the people who are invited, or twelve; what is still simulated is said later."""
     settings = visit.arena.settings
     queue = await visit.registry.voting_queue(visit.arena.name)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, BinaryIO, NamedTuple
+from typing import Annotated, BinaryIO
 
 from fastapi import Query
 from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from tiltyard.arena.live.conversation_release import promote_prompts, write_conversations
-from tiltyard.arena.live.live_store import OVERVIEW_DAYS, LiveOverview, read_live_overview
-from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.arena.live.live_store import OVERVIEW_DAYS, read_live_overview
 from tiltyard.web.access.access import keys_of
 from tiltyard.web.pages.operator.operator_access import OnArena, OperatorVisit, operator_router
 from tiltyard.web.routes.battles import export_slots_of
@@ -23,39 +22,19 @@ router = operator_router("/arenas/{arena}")
 _MICRODOLLARS_RATIO = 1_000_000
 
 
-class BudgetRow(NamedTuple):
-    """One budget: what is counted, and the most that may be, in dollars."""
-
-    name: str
-    counted: str
-    limit: str | None
-
-
 @router.get("/live", response_class=HTMLResponse)
 async def live_page(visit: OnArena) -> HTMLResponse:
     """Entrants, failures and money."""
-    overview = (
-        await read_live_overview(visit.pool, visit.arena.arena) if visit.arena.settings.is_live else None
-    )
+    settings, overview, budgets = visit.arena.settings, None, []
+    if settings.is_live:
+        overview = await read_live_overview(visit.pool, visit.arena.arena)
+        budgets = [
+            ("In total", overview.spending.total, settings.live_budget_dollars),
+            ("Today (UTC)", overview.spending.day, settings.live_day_dollars),
+        ]
     return visit.page(
-        "live.html",
-        "live",
-        overview=overview,
-        budgets=() if overview is None else _budgets(overview, visit.arena.settings),
-        days=OVERVIEW_DAYS,
-        dollars=dollars_text,
+        "live.html", "live", overview=overview, budgets=budgets, days=OVERVIEW_DAYS, dollars=dollars_text
     )
-
-
-def _budgets(overview: LiveOverview, settings: ArenaSettings) -> tuple[BudgetRow, ...]:
-    return (
-        BudgetRow("total", dollars_text(overview.spending.total), _limit(settings.live_budget_dollars)),
-        BudgetRow("today", dollars_text(overview.spending.day), _limit(settings.live_day_dollars)),
-    )
-
-
-def _limit(dollars: float | None) -> str | None:
-    return None if dollars is None else f"${dollars:,.2f}"
 
 
 def dollars_text(microdollars: int) -> str:

@@ -115,7 +115,7 @@ def _described(form: ModelForm, places: Places) -> NewEntrant:
         raise BadOption("choose where the model is served", option="endpoint")
     section = {**places[form.endpoint][1], "name": form.name.strip(), "model": form.model.strip()}
     if form.system.strip():
-        section["system"] = form.system.strip()
+        section["system"] = form.system.replace("\r\n", "\n").strip()
     if form.input or form.output:
         section["price"] = {"input": finite_number(form.input), "output": finite_number(form.output)}
     return describe_entrant(section)

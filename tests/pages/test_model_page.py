@@ -116,7 +116,7 @@ def test_the_numbers_are_those_of_the_log(visit, site, size):
     by_name = {row[0]: row for row in table(opened.page, "prompts")}
     assert len(by_name) == len({prompt for _, prompt, _ in found})
     for name, row in by_name.items():
-        letters = [letter for _, prompt, letter in found if f"prompt-{prompt}" == name]
+        letters = [letter for _, prompt, letter in found if f"What about {prompt}?" == name]
         assert [row[2], *row[3:]] == [str(len(letters)), *tallied(letters)]
     rows = table(opened.page, "opponents")
     assert len(rows) == len(NAMES) - 1

@@ -346,7 +346,7 @@ def test_the_audit_is_paged_and_filtered(running):
     assert rest.count('class="operator-entry"') == 12
     only = client.get("/operator/arenas/arena/audit", params={"action": "retire model"}).text
     assert only.count('class="operator-entry"') == 30
-    assert "None." in client.get("/operator/arenas/arena/audit", params={"action": HOSTILE}).text
+    assert "No entries" in client.get("/operator/arenas/arena/audit", params={"action": HOSTILE}).text
     assert "sign in" in client.get("/operator/audit").text
 
 

@@ -87,6 +87,27 @@ def test_people_who_always_agree_leave_room_for_doubt():
     assert 0.85 < found.agreed.low < 0.95
 
 
+@pytest.mark.parametrize("count", [20, 50])
+def test_a_verdict_of_a_judge_that_never_erred_may_be_worth_less_than_a_vote(count):
+    # Of 20 labels, all agree by chance in a third of the draws even if one in twenty people says the opposite.
+    judged = np.arange(count) % 2
+    labelled = Labelled(
+        np.array([400.0]), np.zeros(count, dtype=int), np.arange(count), judged, np.eye(3)[judged]
+    )
+    found = label_agreement(labelled)
+    assert found.worth.value == found.worth.high == pytest.approx(1.0)
+    assert found.worth.low == pytest.approx((2.0 * found.agreed.low - 1.0) ** 2)
+
+
+def test_a_judge_that_says_the_opposite_is_worth_nothing():
+    judged = np.arange(30) % 2
+    for prompts in (3, 30):
+        labelled = Labelled(
+            np.array([400.0]), np.zeros(30, dtype=int), np.arange(30) % prompts, judged, np.eye(3)[1 - judged]
+        )
+        assert label_agreement(labelled).worth.value == 0.0
+
+
 def test_pairs_of_people_need_two_of_them():
     one, _ = _labelled(np.random.default_rng(8))
     assert people_agreement(one).agreed.gap is AgreementGap.NO_VOTES

@@ -218,8 +218,12 @@ class _Table:
         """The squared correlation of verdicts and votes, with Fisher's interval."""
         value = float(_correlation(self.total[None])[0])
         if self.dof < MIN_AGREEMENT_DOF:
-            return AgreementFigure(value**2, gap=AgreementGap.FEW_PROMPTS)
-        inside = min(max(value, -0.999), 0.999)
+            return AgreementFigure(max(value, 0.0) ** 2, gap=AgreementGap.FEW_PROMPTS)
+        if value > 0.999:
+            # Where all agree, no variance shows: what a share of 1 leaves room for may be opposite preferences.
+            low, _ = wilson_interval(1.0, self._alike, self.dof, self._level)
+            return AgreementFigure(value**2, max(2.0 * low - 1.0, 0.0) ** 2, 1.0)
+        inside = max(value, -0.999)
         least = (1.0 - inside**2) ** 2 / self._alike
         spread = math.sqrt(max(jackknife_variance(_correlation(self._without), value), least)) / (
             1.0 - inside**2

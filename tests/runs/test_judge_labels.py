@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
+from dataclasses import replace
 
 import pytest
 
-from support.judged_runs import made_run
+from support.judged_runs import STRENGTH, answers_of, made_run, prompts_of
+from tiltyard.core.judging.conversation import ContentPart, Message
 from tiltyard.core.judging.diagnostics.label_agreement import FIRST, SECOND, TIE
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.report.trust_report import cite_paragraph, trust_page, trust_text
@@ -148,3 +151,53 @@ def test_text_page_and_paragraph_show_the_same(run, rows, tmp_path):
         assert agreed in text
     scopes = {part.scope for part in found.parts}
     assert scopes == {"the judge", "dimension", "category"}
+
+
+def _run_of(folder, change):
+    answers = [change(one) for one in answers_of(prompts_of(30), tuple(STRENGTH))]
+    write_judged_run(folder, made_run(prompts=30, answers=answers))
+    return JudgedMatches.read(folder)
+
+
+def test_a_sheet_of_other_responses_is_refused(run, rows, tmp_path):
+    other = _run_of(tmp_path / "other", lambda one: replace(one, response=f"{one.response} again"))
+    path = _filled(tmp_path / "a.csv", rows, lambda _: "1")
+    with pytest.raises(BadOption, match="not of this run"):
+        read_labels(other, [path])
+    assert len(read_labels(run, [path])[1]) == 40
+
+
+def test_the_steps_of_both_responses_are_shown_with_them(tmp_path):
+    def with_step(one):
+        return replace(one, trace=(Message("assistant", (ContentPart(f"looked up {one.response}"),)),))
+
+    for row in _rows(_run_of(tmp_path / "run", with_step).draw(40, 0), tmp_path):
+        assert "looked up" not in row["conversation"]
+        for column in ("response_1", "response_2"):
+            step, _, response = row[column].partition("\n\nResponse: ")
+            assert response
+            assert step.endswith(f"looked up {response}")
+
+
+def test_a_lone_carriage_return_does_not_end_a_line(tmp_path):
+    lined = _run_of(tmp_path / "run", lambda one: replace(one, response="one\rtwo"))
+    rows = _rows(lined.draw(40, 0), tmp_path)
+    assert {row["response_1"] for row in rows} == {"one\ntwo"}
+    assert len(read_labels(lined, [_filled(tmp_path / "a.csv", rows, lambda _: "1")])[1]) == 40
+
+
+@pytest.mark.parametrize("said", [0, False])
+def test_a_number_that_means_nothing_is_no_empty_cell(run, rows, tmp_path, said):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"item": rows[0]["item"], "better": said}) + "\n", encoding="utf-8")
+    with pytest.raises(UnreadableFile, match="better is"):
+        read_labels(run, [path])
+
+
+def test_two_files_of_one_name_are_told_apart_by_renaming(run, rows, tmp_path):
+    paths = [tmp_path / name / "labels.csv" for name in ("anna", "ben")]
+    for path in paths:
+        path.parent.mkdir()
+        _filled(path, rows, lambda _: "1")
+    with pytest.raises(BadOption, match="different names"):
+        read_labels(run, paths)

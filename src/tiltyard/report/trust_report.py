@@ -9,6 +9,7 @@ from typing import Any
 from tiltyard.core.judging.diagnostics.label_agreement import LabelAgreement
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementFigure
 from tiltyard.core.judging.label_sample import LabelStratum
+from tiltyard.report.escapes import escape_controls
 from tiltyard.report.html_parts import offline_page, section_html, sentence_html, table_html
 from tiltyard.report.escapes import plain_table
 
@@ -77,7 +78,7 @@ class JudgeTrust:
 
 def trust_text(found: JudgeTrust) -> str:
     """Everything that a terminal shows."""
-    parts = [cite_paragraph(found), plain_table([_HEADS, *_rows(found)]), *_remarks(found)]
+    parts = [escape_controls(cite_paragraph(found)), plain_table([_HEADS, *_rows(found)]), *_remarks(found)]
     if turned := [pair for pair in found.order if pair.turned]:
         parts.append(plain_table([_ORDER_HEADS, *_order_rows(turned)]))
     return "\n\n".join([*parts, _FOOTER])

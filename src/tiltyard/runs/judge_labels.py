@@ -21,14 +21,14 @@ from tiltyard.foundation.arrays import Bools, Floats
 from tiltyard.foundation.local_files import atomic_write
 from tiltyard.foundation.option_names import quoted
 from tiltyard.report.escapes import csv_text
-from tiltyard.report.match_text import context_of
+from tiltyard.report.match_text import ContextText, context_of, split_shared
 from tiltyard.runs.manifest import BATTLE_LINES, read_lines
 from tiltyard.runs.match_reader import open_tournament
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_replay import ResponseTexts
 
 _COLUMNS = ("item", "dimension", "conversation", "prompt", "response_1", "response_2", "better", "remark")
-#: An item: the seed, the number of labels, the place in the sheet, and the beginning of the match's id.
+#: An item: the seed, the number of labels, the place in the sheet, and the beginning of a hash of match and texts.
 _ITEM = re.compile(r"(\d{1,9})-(\d{1,5})-(\d{1,5})-([0-9a-f]{8})")
 _WORDS = {"1": 1, "2": 2, "tie": 0, "both bad": 0}
 _EXPECTED = "1, 2, tie or both bad"
@@ -81,9 +81,12 @@ class LabelSheet:
     seed: int
 
     def item(self, number: int) -> str:
-        """The name of a drawn match, which tells nothing of its models."""
+        """The name of a drawn match, which tells nothing of its models. It changes with what people are shown."""
         match = self.run.matches[self.sample.places[number]]
-        return f"{self.seed}-{self.count}-{number + 1}-{match.id[:8]}"
+        shown = stable_id(
+            [match.id, *(part for one in self._pair(number) for part in (one.prompt, one.response))]
+        )
+        return f"{self.seed}-{self.count}-{number + 1}-{shown[:8]}"
 
     def is_turned(self, number: int) -> bool:
         """Whether the first response is that of the second model."""
@@ -110,9 +113,19 @@ class LabelSheet:
             match, answers = self.run.matches[place], self._pair(number)
             if self.is_turned(number):
                 answers.reverse()
-            before = "\n\n".join(f"{text.label}: {text.text}" for text in context_of(answers[0]))
-            responses = [one.response for one in answers]
-            yield (self.item(number), match.dimension, before, answers[0].prompt, *responses, "", "")
+            shared, *own = split_shared(*map(context_of, answers))
+            responses = [
+                _in_paragraphs([*texts, ContextText("Response", one.response, 0)]) if texts else one.response
+                for texts, one in zip(own, answers, strict=True)
+            ]
+            texts = (_in_paragraphs(shared), answers[0].prompt, *responses)
+            # The csv module does not quote a lone carriage return, which then ends the line.
+            lines = (text.replace("\r\n", "\n").replace("\r", "\n") for text in texts)
+            yield (self.item(number), match.dimension, *lines, "", "")
+
+
+def _in_paragraphs(texts: Sequence[ContextText]) -> str:
+    return "\n\n".join(f"{one.label}: {one.text}" for one in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +159,8 @@ def read_labels(run: JudgedMatches, paths: Sequence[Path]) -> tuple[LabelSheet, 
                 f"{path} has no column {quoted(missing[0])}; expected a sheet that `tiltyard agree` wrote"
             )
         for where, row in records.records():
-            said = str(row.get("better") or "").strip()
+            better = row.get("better")
+            said = "" if better is None else str(better).strip()
             if said:
                 number = found.number(where, str(row.get("item") or "").strip())
                 choice, turned = _choice(where, said), found.sheet.is_turned(number)
@@ -206,7 +220,8 @@ class _Labels:
         if key in self._labels:
             item = self.sheet.item(label.number)
             raise BadOption(
-                f"{where}: {quoted(label.rater)} labelled item {item} before; leave one of the two"
+                f"{where}: {quoted(label.rater)} labelled item {item} before; leave one of the two, or, if these are "
+                "two people, give their files different names"
             )
         self._labels[key] = label
 

@@ -87,6 +87,29 @@ def test_people_who_always_agree_leave_room_for_doubt():
     assert 0.85 < found.agreed.low < 0.95
 
 
+def test_one_disagreement_in_a_small_stratum_says_little():
+    stratum, judged = np.repeat([0, 1], [90, 10]), np.arange(100) % 2
+    people = np.eye(3)[np.where(np.arange(100) == 99, 1 - judged, judged)]
+    for size in (12.0, 1_000.0):
+        labelled = Labelled(np.array([100_000.0 - size, size]), stratum, np.arange(100), judged, people)
+        assert 0.9 < label_agreement(labelled).agreed.low < 0.97
+
+
+def test_people_agree_on_all_matches_wherever_two_of_them_labelled():
+    # They agree on the first stratum and never on the second, of which more was labelled twice.
+    votes = np.repeat([[2.0, 0, 0], [1, 0, 0], [1, 1, 0]], [10, 40, 50], axis=0)
+    labelled = Labelled(
+        np.array([900.0, 100.0]),
+        np.repeat([0, 1], 50),
+        np.arange(100) // 2,
+        np.zeros(100, dtype=int),
+        votes,
+    )
+    found = people_agreement(labelled)
+    assert found.agreed.value == pytest.approx(0.9)
+    assert found.matches == 60
+
+
 @pytest.mark.parametrize("count", [20, 50])
 def test_a_verdict_of_a_judge_that_never_erred_may_be_worth_less_than_a_vote(count):
     # Of 20 labels, all agree by chance in a third of the draws even if one in twenty people says the opposite.

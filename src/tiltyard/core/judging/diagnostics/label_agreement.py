@@ -113,7 +113,13 @@ def label_agreement(labelled: Labelled, chosen: Bools | None = None, level: floa
 
 def people_agreement(labelled: Labelled, level: float = 0.95) -> LabelAgreement:
     """How far people agree with each other, on the matches that several of them labelled."""
-    return _agreement(labelled, labelled.pairs_of_people, labelled.votes.sum(axis=1) > 1.0, level)
+    several = labelled.votes.sum(axis=1) > 1.0
+    if several.any():
+        # A match that only one labelled counts like those of its stratum that several did.
+        _, prompt = np.unique(labelled.prompt[several], return_inverse=True)
+        columns = labelled.stratum[several], prompt, labelled.judged[several], labelled.votes[several]
+        labelled, several = Labelled(labelled.sizes, *columns), several[several]
+    return _agreement(labelled, labelled.pairs_of_people, several, level)
 
 
 def _agreement(labelled: Labelled, cells: Floats, here: Bools, level: float) -> LabelAgreement:
@@ -207,8 +213,9 @@ class _Table:
         left = (shares - moved) / np.maximum(1.0 - moved, 1e-9)
         trials = self._alike
         if 0.0 < agreed < 1.0:
-            variance = max(jackknife_variance(left, value) * (1.0 - expected) ** 2, self.least_variance())
-            trials = agreed * (1.0 - agreed) / variance
+            variance = jackknife_variance(left, value) * (1.0 - expected) ** 2
+            trials = agreed * (1.0 - agreed) / max(variance, 1e-300)
+            trials = min(trials, self.independent_trials())
         low, high = wilson_interval(agreed, trials, self.dof, self._level)
         return AgreementFigure(
             value, max((low - expected) / (1.0 - expected), -1.0), (high - expected) / (1.0 - expected)
@@ -232,15 +239,17 @@ class _Table:
         low, high = (math.tanh(math.atanh(inside) + sign * t * spread) for sign in (-1, 1))
         return AgreementFigure(max(value, 0.0) ** 2, max(low, 0.0) ** 2, max(high, 0.0) ** 2)
 
-    def least_variance(self) -> float:
-        """The variance that agreement would have if labels were independent. A stratum where all agree has some too."""
+    def independent_trials(self) -> float:
+        """As how many labels these would count if they were independent. A stratum where all agree has some variance too."""
         labelled, here = self._labelled, self._here
         stratum, n_strata = labelled.stratum[here], len(labelled.sizes)
         counts = np.bincount(stratum, minlength=n_strata)
         shares = (np.bincount(stratum, self._agreed[here], n_strata) + 0.5) / (counts + 1.0)
         weights = np.bincount(stratum, labelled.weights[here], n_strata)
-        spread = shares * (1.0 - shares) * (weights / weights.sum()) ** 2
-        return float(np.sum(spread[counts > 0] / counts[counts > 0]))
+        weights /= weights.sum()
+        spread = shares * (1.0 - shares) * weights**2
+        share = float(weights @ shares)
+        return share * (1.0 - share) / float(np.sum(spread[counts > 0] / counts[counts > 0]))
 
 
 def _chance_of_kappa(totals: Floats) -> Floats:

@@ -201,3 +201,14 @@ def test_two_files_of_one_name_are_told_apart_by_renaming(run, rows, tmp_path):
         _filled(path, rows, lambda _: "1")
     with pytest.raises(BadOption, match="different names"):
         read_labels(run, paths)
+
+
+def test_the_paragraph_names_the_models_of_judges_and_controls_no_terminal(run, rows, tmp_path):
+    folder = tmp_path / "run"
+    write_judged_run(folder, made_run(prompts=30, judge_models=("acme-large",)))
+    path = _filled(tmp_path / "a.csv", rows, lambda _: "1")
+    found = judge_trust(LabelledRun.of(*read_labels(JudgedMatches.read(folder), [path])))
+    assert cite_paragraph(found).startswith("judge-one (acme-large) agrees")
+    hostile = replace(found, judges=("\x1b[2J<b>",))
+    assert "\x1b" not in trust_text(hostile)
+    assert "<b>" not in trust_page(hostile)

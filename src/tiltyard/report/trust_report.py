@@ -15,7 +15,10 @@ from tiltyard.report.escapes import plain_table
 
 _HEADS = ("of", "matches", "prompts", "agreement", "κ", "α")
 _ORDER_HEADS = ("the judge's order", "judge", "people")
-_FOOTER = "In brackets: 95 % intervals, for all judged matches of the run and prompts like these."
+_FOOTER = (
+    "In brackets: 95 % intervals, for all judged matches of the run and prompts like these; those of pairs of models are "
+    "for the run's own prompts, and hold together."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,10 @@ def judge_trust(run: LabelledRun) -> JudgeTrust:
     return JudgeTrust(
         proves,
         manifest.run_id,
-        tuple(manifest.judges),
+        tuple(
+            name if name == model else f"{name} ({model})"
+            for name, model in zip(manifest.judges, manifest.judge_models, strict=True)
+        ),
         sheet.seed,
         len(sheet.sample.places),
         len(run.places),

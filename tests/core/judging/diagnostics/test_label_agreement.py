@@ -149,6 +149,18 @@ def test_a_few_prompts_give_no_interval():
     assert found.agreed.low is None
 
 
+def test_matches_of_which_none_was_labelled_leave_no_interval_for_all():
+    labelled, _ = _labelled(np.random.default_rng(9))
+    part = Labelled(
+        np.append(labelled.sizes, 9.0), labelled.stratum, labelled.prompt, labelled.judged, labelled.votes
+    )
+    found = label_agreement(part)
+    for figure in (found.agreed, found.kappa, found.worth):
+        assert figure.low is None
+        assert figure.gap is AgreementGap.EMPTY_STRATUM
+    assert label_agreement(part, part.stratum == 0).agreed.low is not None
+
+
 def test_a_judge_that_loves_length_is_told_from_one_that_does_not():
     rng = np.random.default_rng(10)
     side = rng.choice([-1.0, 1.0], 300)

@@ -190,6 +190,9 @@ class _Table:
         by_prompt = np.bincount(labelled.prompt[here], labelled.weights[here])
         #: The number of equal prompts that say as much as these.
         self._alike = float(by_prompt.sum() ** 2 / (by_prompt @ by_prompt))
+        self._gap = AgreementGap.FEW_PROMPTS if self.dof < MIN_AGREEMENT_DOF else None
+        if here.all() and not labelled.counts.all():
+            self._gap = AgreementGap.EMPTY_STRATUM
 
     @property
     def dof(self) -> float:
@@ -206,8 +209,8 @@ class _Table:
         if expected >= 1.0:
             return AgreementFigure(None, gap=AgreementGap.NO_VARIATION)
         value = (agreed - expected) / (1.0 - expected)
-        if self.dof < MIN_AGREEMENT_DOF:
-            return AgreementFigure(value, gap=AgreementGap.FEW_PROMPTS)
+        if self._gap is not None:
+            return AgreementFigure(value, gap=self._gap)
         moved = chance(self._without)
         shares = np.trace(self._without, axis1=1, axis2=2) / self._without.sum(axis=(1, 2))
         left = (shares - moved) / np.maximum(1.0 - moved, 1e-9)
@@ -224,8 +227,8 @@ class _Table:
     def worth(self) -> AgreementFigure:
         """The squared correlation of verdicts and votes, with Fisher's interval."""
         value = float(_correlation(self.total[None])[0])
-        if self.dof < MIN_AGREEMENT_DOF:
-            return AgreementFigure(max(value, 0.0) ** 2, gap=AgreementGap.FEW_PROMPTS)
+        if self._gap is not None:
+            return AgreementFigure(max(value, 0.0) ** 2, gap=self._gap)
         if value > 0.999:
             # Where all agree, no variance shows: what a share of 1 leaves room for may be opposite preferences.
             low, _ = wilson_interval(1.0, self._alike, self.dof, self._level)

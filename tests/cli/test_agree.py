@@ -61,6 +61,8 @@ def test_people_vote_in_an_arena_instead(folder, tmp_path, database, monkeypatch
     folder = tmp_path / "run"
     write_judged_run(folder, made_run(prompts=30, dimensions=("factuality",)))
     people = ("--rater", "Ada", "--rater", "Ben", "--base-url", "https://arena.example.org")
+    # What cannot be leaves no arena behind, whose name would be taken.
+    assert run("agree", folder, "--labels", 20, "--arena", "experts", *people, "--overlap", 3).code == 2
     opened = run("agree", folder, "--labels", 20, "--arena", "experts", *people)
     assert opened.code == 0, opened.err
     assert [line.split("\t")[0] for line in opened.out.splitlines()] == ["Ada", "Ben"]

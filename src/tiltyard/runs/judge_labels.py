@@ -159,8 +159,7 @@ def read_labels(run: JudgedMatches, paths: Sequence[Path]) -> tuple[LabelSheet, 
                 f"{path} has no column {quoted(missing[0])}; expected a sheet that `tiltyard agree` wrote"
             )
         for where, row in records.records():
-            better = row.get("better")
-            said = "" if better is None else str(better).strip()
+            said = "" if row.get("better") is None else str(row["better"]).strip()
             if said:
                 number = found.number(where, str(row.get("item") or "").strip())
                 choice, turned = _choice(where, said), found.sheet.is_turned(number)

@@ -42,6 +42,8 @@ async def open_label_panel(
             f"the run has {len(dimensions)} dimensions ({', '.join(dimensions)}), and an arena asks one question; let people "
             "fill in a sheet, which names the dimension of each match"
         )
+    if not 1 <= raters.overlap <= (most := len(raters.names)):
+        raise BadOption(f"--overlap is {raters.overlap}; expected 1 to {most}, the number of raters")
     terms = PanelTerms(LABEL_PANEL, raters.names, raters.overlap, seed=sheet.seed)
     title = f"Labels of {sheet.run.manifest.run_id}"
     await create_arena(pool, arena, title=title, settings=ArenaSettings(entry="invitation"))

@@ -217,8 +217,7 @@ class _Table:
         trials = self._alike
         if 0.0 < agreed < 1.0:
             variance = jackknife_variance(left, value) * (1.0 - expected) ** 2
-            trials = agreed * (1.0 - agreed) / max(variance, 1e-300)
-            trials = min(trials, self.independent_trials())
+            trials = min(agreed * (1.0 - agreed) / max(variance, 1e-300), self.independent_trials())
         low, high = wilson_interval(agreed, trials, self.dof, self._level)
         return AgreementFigure(
             value, max((low - expected) / (1.0 - expected), -1.0), (high - expected) / (1.0 - expected)

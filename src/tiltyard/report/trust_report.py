@@ -9,9 +9,8 @@ from typing import Any
 from tiltyard.core.judging.diagnostics.label_agreement import LabelAgreement
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementFigure
 from tiltyard.core.judging.label_sample import LabelStratum
-from tiltyard.report.escapes import escape_controls
+from tiltyard.report.escapes import escape_controls, plain_table
 from tiltyard.report.html_parts import offline_page, section_html, sentence_html, table_html
-from tiltyard.report.escapes import plain_table
 
 _HEADS = ("of", "matches", "prompts", "agreement", "κ", "α")
 _ORDER_HEADS = ("the judge's order", "judge", "people")

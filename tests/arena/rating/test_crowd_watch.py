@@ -19,8 +19,8 @@ from tiltyard.arena.rating.arena_rater import ArenaRater
 from tiltyard.arena.rating.crowd_watch import HeldChange, VoteGrouper, WatchedEvent
 from tiltyard.arena.rating.rater_process import Leadership
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
+from tiltyard.core.policy.state.events import NO_MARK
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.errors import InputError, NotFound
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings

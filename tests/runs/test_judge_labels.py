@@ -212,3 +212,12 @@ def test_the_paragraph_names_the_models_of_judges_and_controls_no_terminal(run, 
     hostile = replace(found, judges=("\x1b[2J<b>",))
     assert "\x1b" not in trust_text(hostile)
     assert "<b>" not in trust_page(hostile)
+
+
+def test_labels_of_the_sure_matches_alone_are_not_given_as_those_of_all(run, rows, tmp_path):
+    sheet = run.draw(40, 0)
+    path = _filled(tmp_path / "a.csv", rows, lambda k: "" if sheet.sample.stratum[k] else "1")
+    found = judge_trust(LabelledRun.of(*read_labels(run, [path])))
+    assert found.overall.agreed.value is not None
+    assert found.overall.agreed.low is None
+    assert "No match is labelled on which the judge leant" in trust_text(found)

@@ -131,6 +131,9 @@ def _rows(found: JudgeTrust) -> Iterator[Sequence[str]]:
 def _remarks(found: JudgeTrust) -> Iterator[str]:
     if found.labelled < found.drawn:
         yield f"{found.drawn - found.labelled:,} of the {found.drawn:,} drawn matches are not labelled yet."
+    for part in found.parts:
+        if part.scope == "the judge" and not part.found.matches:
+            yield f"No match is labelled on which the judge {part.name}: the figures of all are without an interval."
     yield f"The judge contradicted itself when the order changed in {found.contradicted:.0%} of the matches."
     for figure, what in (
         (found.longer, "the longer response"),

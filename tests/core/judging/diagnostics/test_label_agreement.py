@@ -157,7 +157,7 @@ def test_matches_of_which_none_was_labelled_leave_no_interval_for_all():
     found = label_agreement(part)
     for figure in (found.agreed, found.kappa, found.worth):
         assert figure.low is None
-        assert figure.gap is AgreementGap.EMPTY_STRATUM
+        assert figure.gap is AgreementGap.NO_VOTES
     assert label_agreement(part, part.stratum == 0).agreed.low is not None
 
 

@@ -192,7 +192,7 @@ class _Table:
         self._alike = float(by_prompt.sum() ** 2 / (by_prompt @ by_prompt))
         self._gap = AgreementGap.FEW_PROMPTS if self.dof < MIN_AGREEMENT_DOF else None
         if here.all() and not labelled.counts.all():
-            self._gap = AgreementGap.EMPTY_STRATUM
+            self._gap = AgreementGap.NO_VOTES
 
     @property
     def dof(self) -> float:
@@ -247,8 +247,7 @@ class _Table:
         stratum, n_strata = labelled.stratum[here], len(labelled.sizes)
         counts = np.bincount(stratum, minlength=n_strata)
         shares = (np.bincount(stratum, self._agreed[here], n_strata) + 0.5) / (counts + 1.0)
-        weights = np.bincount(stratum, labelled.weights[here], n_strata)
-        weights /= weights.sum()
+        weights = np.bincount(stratum, labelled.weights[here], n_strata) / labelled.weights[here].sum()
         spread = shares * (1.0 - shares) * weights**2
         share = float(weights @ shares)
         return share * (1.0 - share) / float(np.sum(spread[counts > 0] / counts[counts > 0]))

@@ -168,8 +168,6 @@ class AgreementGap(enum.StrEnum):
     NO_VARIATION = "no variation"
     #: No interval: too few prompts, or a few of them have nearly all the votes.
     FEW_PROMPTS = "few prompts"
-    #: No interval: of some matches that were drawn from, none has a label.
-    EMPTY_STRATUM = "a stratum without labels"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ from tiltyard.core.judging.label_sample import draw_labelled
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_FIGURES = ("agreement", "κ", "α", "worth")
+_FIGURES = ("agreement", "κ", "α", "correlation²")
 _LABEL_NUMBERS = {label: number for number, label in enumerate(JUDGE_LABELS)}
 #: Votes of each rater on each match, whose shares are the truth.
 _TRUTH_VOTES = 100
@@ -150,7 +150,7 @@ def measure_labels(world: LabelWorld, count: int, worlds: int, seed: int) -> Lab
             widths[way] += ((said.agreed.high or 0.0) - (said.agreed.low or 0.0)) / worlds
             errors[way] += ((said.agreed.value or 0.0) - truth[0]) ** 2
             if strata:
-                for place, figure in enumerate((said.agreed, said.kappa, said.alpha, said.worth)):
+                for place, figure in enumerate((said.agreed, said.kappa, said.alpha, said.correlation)):
                     if figure.low is not None and figure.high is not None:
                         given[place] += 1
                         held[place] += figure.low <= truth[place] <= figure.high
@@ -166,7 +166,7 @@ def _truth(found: JudgedWorld, *, of_rare: bool) -> list[float]:
         np.array([float(len(prompt))]), np.zeros(len(prompt), dtype=np.int64), prompt, found.judged, chances
     )
     said = label_agreement(everything, found.rare if of_rare else None)
-    return [figure.value or 0.0 for figure in (said.agreed, said.kappa, said.alpha, said.worth)]
+    return [figure.value or 0.0 for figure in (said.agreed, said.kappa, said.alpha, said.correlation)]
 
 
 def _rows(worlds: int, counts: Sequence[int]) -> Iterator[str]:

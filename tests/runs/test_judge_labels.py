@@ -76,7 +76,7 @@ def test_labels_come_back_for_the_models_that_they_were_said_of(run, rows, tmp_p
         assert one.value == values.get(str(run.battles[sheet.sample.places[one.number]].winner), TIE)
     found = judge_trust(LabelledRun.of(sheet, labels))
     assert found.overall.agreed.value == pytest.approx(1.0)
-    assert found.overall.worth.value == pytest.approx(1.0)
+    assert found.overall.correlation.value == pytest.approx(1.0)
     assert not any(pair.turned for pair in found.order)
 
 
@@ -221,3 +221,21 @@ def test_labels_of_the_sure_matches_alone_are_not_given_as_those_of_all(run, row
     assert found.overall.agreed.value is not None
     assert found.overall.agreed.low is None
     assert "No match is labelled on which the judge leant" in trust_text(found)
+
+
+def test_answers_that_a_sheet_cannot_show_are_refused(tmp_path):
+    prompts = prompts_of(12)
+    answers = [
+        replace(one, kind="image") if k == 3 else one
+        for k, one in enumerate(answers_of(prompts, list(STRENGTH)))
+    ]
+    write_judged_run(tmp_path / "run", made_run(prompts=prompts, answers=answers))
+    with pytest.raises(BadOption):
+        JudgedMatches.read(tmp_path / "run").draw(20, 0)
+
+
+def test_a_sheet_that_may_be_a_copy_is_named(run, rows, tmp_path):
+    paths = [_filled(tmp_path / name, rows, lambda k: "12"[k % 2]) for name in ("anna.csv", "anna (1).csv")]
+    found = judge_trust(LabelledRun.of(*read_labels(run, paths)))
+    assert found.copies == (("anna", "anna (1)"),)
+    assert "anna (1)" in trust_text(found)

@@ -65,6 +65,10 @@ class JudgeTrust:
     overall: LabelAgreement
     parts: tuple[AgreementPart, ...]
     people: LabelAgreement
+    #: How many human votes tell as much as one verdict.
+    worth: AgreementFigure
+    #: People whose labels are the same wherever both have some: one sheet may be a copy of the other.
+    copies: tuple[tuple[str, str], ...]
     #: How much more often people prefer the longer response, and the judge's own family, than the judge does.
     longer: AgreementFigure
     own_family: AgreementFigure
@@ -108,15 +112,18 @@ def cite_paragraph(found: JudgeTrust) -> str:
     judge = found.judges[0] if len(found.judges) == 1 else f"The panel of {', '.join(found.judges)}"
     people = "1 person" if len(found.raters) == 1 else f"{len(found.raters)} people"
     text = (
-        f"{judge} agrees with people on {_percent(found.overall.agreed)} of the matches; Cohen's κ is "
-        f"{_number(found.overall.kappa)}, Krippendorff's α {_number(found.overall.alpha)}. One verdict tells as much of a "
-        f"preference as {_number(found.overall.worth)} human votes. {people} labelled {found.labelled:,} matches on "
+        f"{judge} agrees with people on {_percent(found.overall.agreed)} of the matches (a tie, both bad and a judge that "
+        f"contradicts itself count as one answer); Cohen's κ is {_number(found.overall.kappa)}, Krippendorff's α "
+        f"{_number(found.overall.alpha)}. {people} labelled {found.labelled:,} of {found.drawn:,} matches, on "
         f"{found.overall.prompts:,} prompts, drawn at random from {sum(one.matches for one in found.strata):,} by how sure "
-        "the judge was, without names and with sides at random."
+        "the judge was, without names and with sides at random. The figures are of these people."
     )
     if found.people.agreed.value is None:
         return f"{text} No match was labelled by two people, so that nothing tells how far people agree with each other."
-    return f"{text} Two people agree with each other on {_percent(found.people.agreed)}."
+    text = f"{text} Two people agree with each other on {_percent(found.people.agreed)}."
+    if found.worth.value is None:
+        return text
+    return f"{text} If judge and people err independently, one verdict tells as much as {_number(found.worth)} human votes."
 
 
 def _rows(found: JudgeTrust) -> Iterator[Sequence[str]]:
@@ -134,10 +141,12 @@ def _remarks(found: JudgeTrust) -> Iterator[str]:
     for part in found.parts:
         if part.scope == "the judge" and not part.found.matches:
             yield f"No match is labelled on which the judge {part.name}: the figures of all are without an interval."
+    for one, other in found.copies:
+        yield f"{one} and {other} said the same of every match. If one sheet is a copy of the other, leave it out."
     yield f"The judge contradicted itself when the order changed in {found.contradicted:.0%} of the matches."
     for figure, what in (
         (found.longer, "the longer response"),
-        (found.own_family, "the models of its own family"),
+        (found.own_family, "a model of its own family"),
     ):
         if figure.value is not None:
             yield _lean(figure, what)
@@ -153,7 +162,7 @@ def _remarks(found: JudgeTrust) -> Iterator[str]:
 
 def _lean(figure: AgreementFigure, what: str) -> str:
     assert figure.value is not None
-    how = f"people choose it {_difference(figure)} points more often than the judge does"
+    how = f"people's share of choosing {what} less the judge's is {_difference(figure)} points"
     if figure.low is None or figure.high is None or figure.low <= 0.0 <= figure.high:
         return f"No sign that the judge favours or disfavours {what}: {how}."
     return f"The judge {'favours' if figure.value < 0.0 else 'disfavours'} {what}: {how}."

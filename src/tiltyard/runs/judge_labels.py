@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,17 @@ from tiltyard.runs.match_reader import open_tournament
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_replay import ResponseTexts
 
-_COLUMNS = ("item", "dimension", "conversation", "prompt", "response_1", "response_2", "better", "remark")
+_COLUMNS = (
+    "item",
+    "dimension",
+    "conversation",
+    "prompt",
+    "reference",
+    "response_1",
+    "response_2",
+    "better",
+    "remark",
+)
 #: An item: the seed, the number of labels, the place in the sheet, and the beginning of a hash of match and texts.
 _ITEM = re.compile(r"(\d{1,9})-(\d{1,5})-(\d{1,5})-([0-9a-f]{8})")
 _WORDS = {"1": 1, "2": 2, "tie": 0, "both bad": 0}
@@ -65,10 +76,21 @@ class JudgedMatches:
 
     def draw(self, count: int, seed: int) -> LabelSheet:
         """Draw so many of them for people to label."""
+        self._refuse_other_media()
         labels = [one.label for one in self.battles if one.label is not None]
         return LabelSheet(
             self, draw_labelled([one.id for one in self.matches], labels, count, seed), count, seed
         )
+
+    def _refuse_other_media(self) -> None:
+        for model, prompt_id in self.texts:
+            answer = self.texts.answer(model, prompt_id)
+            parts = [part for one in (*answer.messages, *answer.trace) for part in one.parts]
+            if answer.kind != "text" or any(part.kind != "text" for part in parts):
+                raise BadOption(
+                    f"the answer of {model} to {prompt_id} has more than text, which a sheet cannot show: let people vote "
+                    "on such matches in an arena of their own"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +140,10 @@ class LabelSheet:
                 _in_paragraphs([*texts, ContextText("Response", one.response, 0)]) if texts else one.response
                 for texts, one in zip(own, answers, strict=True)
             ]
-            texts = (_in_paragraphs(shared), answers[0].prompt, *responses)
+            # What the rubric lets the judge know.
+            needs = self.run.manifest.rubrics[match.dimension].needs
+            reference = (answers[0].gold or "") if needs == "gold" else ""
+            texts = (_in_paragraphs(shared), answers[0].prompt, reference, *responses)
             # The csv module does not quote a lone carriage return, which then ends the line.
             lines = (text.replace("\r\n", "\n").replace("\r", "\n") for text in texts)
             yield (self.item(number), match.dimension, *lines, "", "")
@@ -250,6 +275,8 @@ class LabelledRun:
     places: tuple[int, ...]
     #: The share of those who preferred a response that preferred the one shown first; ``None`` if nobody did.
     shown_first: float | None
+    #: Pairs of people who said the same of every match that both labelled.
+    copies: tuple[tuple[str, str], ...]
 
     @classmethod
     def of(cls, sheet: LabelSheet, labels: Sequence[PersonLabel]) -> LabelledRun:
@@ -271,7 +298,8 @@ class LabelledRun:
         )
         chosen = [one.chose_shown_first for one in labels if one.chose_shown_first is not None]
         raters = tuple(sorted({one.rater for one in labels}))
-        return cls(sheet, raters, columns, places, sum(chosen) / len(chosen) if chosen else None)
+        shown_first = sum(chosen) / len(chosen) if chosen else None
+        return cls(sheet, raters, columns, places, shown_first, tuple(_copies(labels, raters)))
 
     def battles(self) -> list[Battle]:
         """The labelled matches."""
@@ -310,6 +338,20 @@ class LabelledRun:
             names = sorted({value for value in values if value is not None})
             for name in names if len(names) > 1 else ():
                 yield scope, name, np.array([value == name for value in values])
+
+
+#: People with fewer matches in common may agree on all of them.
+_COPY_COUNT = 20
+
+
+def _copies(labels: Sequence[PersonLabel], raters: Sequence[str]) -> Iterator[tuple[str, str]]:
+    said: dict[str, dict[int, int]] = {rater: {} for rater in raters}
+    for one in labels:
+        said[one.rater][one.number] = one.value
+    for first, second in combinations(raters, 2):
+        both = said[first].keys() & said[second].keys()
+        if len(both) >= _COPY_COUNT and all(said[first][number] == said[second][number] for number in both):
+            yield first, second
 
 
 #: What a judge was like on a match, as readers are told.

@@ -12,6 +12,7 @@ from tiltyard.core.judging.diagnostics.label_agreement import (
     label_agreement,
     mean_lead,
     people_agreement,
+    verdict_worth,
 )
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementFigure
 from tiltyard.report.trust_report import AgreementPart, JudgeTrust, OrderPair
@@ -47,6 +48,8 @@ def judge_trust(run: LabelledRun) -> JudgeTrust:
             AgreementPart(scope, name, label_agreement(columns, here)) for scope, name, here in run.groups()
         ),
         people_agreement(columns),
+        verdict_worth(columns),
+        run.copies,
         mean_lead(columns, run.longer_side()),
         mean_lead(columns, run.own_side()),
         sum(battle.label == "inconsistent" for battle in battles) / len(battles),

@@ -40,9 +40,12 @@ class NeededAgreement:
         document = parse_document(str(self.proof), text)
         try:
             proved, agreed = document["proves"], document["overall"]["agreed"]
-            models, rubrics = list(proved["judges"]), dict(proved["rubrics"])
-            value, low = agreed["value"], agreed["low"]
-        except (KeyError, TypeError, ValueError):
+            models, rubrics = [str(one) for one in proved["judges"]], dict(proved["rubrics"])
+            parts = [one["found"]["agreed"] for one in document["parts"] if one["scope"] == "dimension"]
+            # Every dimension must hold by itself.
+            worst = min([agreed, *parts], key=lambda one: -1.0 if one["low"] is None else float(one["low"]))
+            value, low = worst["value"], None if worst["low"] is None else float(worst["low"])
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise UnreadableFile(
                 f"{self.proof} is no proof; expected what `tiltyard agree RUN SHEET… --json` prints"
             ) from None

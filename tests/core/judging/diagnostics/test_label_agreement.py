@@ -15,6 +15,7 @@ from tiltyard.core.judging.diagnostics.label_agreement import (
     label_agreement,
     mean_lead,
     people_agreement,
+    verdict_worth,
 )
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementGap
 
@@ -43,7 +44,7 @@ def test_figures_are_what_weighing_one_by_one_gives():
     found = label_agreement(labelled)
     assert found.agreed.value == pytest.approx(agreed)
     assert found.kappa.value == pytest.approx((agreed - chance) / (1 - chance))
-    assert found.worth.value == pytest.approx(max(both / spread, 0) ** 2)
+    assert found.correlation.value == pytest.approx(max(both / spread, 0) ** 2)
     assert np.array(found.matrix) == pytest.approx(table)
 
 
@@ -62,7 +63,7 @@ def test_leaving_out_a_prompt_is_drawing_without_it():
         assert without[prompt] == pytest.approx(np.einsum("m,mij->ij", rest.weights, rest.cells))
 
 
-def test_names_of_models_do_not_move_alpha_and_worth():
+def test_names_of_models_do_not_move_alpha_and_correlation():
     labelled, _ = _labelled(np.random.default_rng(5))
     turn = np.random.default_rng(6).random(len(labelled.judged)) < 0.5
     swapped = np.array([SECOND, FIRST, TIE])
@@ -75,7 +76,7 @@ def test_names_of_models_do_not_move_alpha_and_worth():
     )
     one, two = label_agreement(labelled), label_agreement(other)
     assert one.alpha.value == pytest.approx(two.alpha.value)
-    assert one.worth.value == pytest.approx(two.worth.value)
+    assert one.correlation.value == pytest.approx(two.correlation.value)
 
 
 def test_people_who_always_agree_leave_room_for_doubt():
@@ -111,24 +112,24 @@ def test_people_agree_on_all_matches_wherever_two_of_them_labelled():
 
 
 @pytest.mark.parametrize("count", [20, 50])
-def test_a_verdict_of_a_judge_that_never_erred_may_be_worth_less_than_a_vote(count):
+def test_the_correlation_of_a_judge_that_never_erred_may_be_less(count):
     # Of 20 labels, all agree by chance in a third of the draws even if one in twenty people says the opposite.
     judged = np.arange(count) % 2
     labelled = Labelled(
         np.array([400.0]), np.zeros(count, dtype=int), np.arange(count), judged, np.eye(3)[judged]
     )
     found = label_agreement(labelled)
-    assert found.worth.value == found.worth.high == pytest.approx(1.0)
-    assert found.worth.low == pytest.approx((2.0 * found.agreed.low - 1.0) ** 2)
+    assert found.correlation.value == found.correlation.high == pytest.approx(1.0)
+    assert found.correlation.low == pytest.approx((2.0 * found.agreed.low - 1.0) ** 2)
 
 
-def test_a_judge_that_says_the_opposite_is_worth_nothing():
+def test_a_judge_that_says_the_opposite_has_no_correlation():
     judged = np.arange(30) % 2
     for prompts in (3, 30):
         labelled = Labelled(
             np.array([400.0]), np.zeros(30, dtype=int), np.arange(30) % prompts, judged, np.eye(3)[1 - judged]
         )
-        assert label_agreement(labelled).worth.value == 0.0
+        assert label_agreement(labelled).correlation.value == 0.0
 
 
 def test_pairs_of_people_need_two_of_them():
@@ -155,7 +156,7 @@ def test_matches_of_which_none_was_labelled_leave_no_interval_for_all():
         np.append(labelled.sizes, 9.0), labelled.stratum, labelled.prompt, labelled.judged, labelled.votes
     )
     found = label_agreement(part)
-    for figure in (found.agreed, found.kappa, found.worth):
+    for figure in (found.agreed, found.kappa, found.correlation):
         assert figure.low is None
         assert figure.gap is AgreementGap.NO_VOTES
     assert label_agreement(part, part.stratum == 0).agreed.low is not None
@@ -198,7 +199,31 @@ def test_intervals_hold_what_all_matches_say(raters):
         _, prompt = np.unique(whole.prompt[drawn], return_inverse=True)
         sample = Labelled(whole.sizes, whole.stratum[drawn], prompt, whole.judged[drawn], whole.votes[drawn])
         truth, found = label_agreement(whole), label_agreement(sample)
-        for k, name in enumerate(("agreed", "kappa", "alpha", "worth")):
+        for k, name in enumerate(("agreed", "kappa", "alpha", "correlation")):
             figure = getattr(found, name)
             held[k] += figure.low <= getattr(truth, name).value <= figure.high
     assert (held / n >= 0.92).all()
+
+
+@pytest.mark.parametrize(("noise", "worth"), [(1.0, 1.0), (0.0, 2.0), (3.0, 0.2)])
+def test_a_verdict_of_a_judge_as_good_as_a_person_is_worth_a_vote(noise, worth):
+    rng = np.random.default_rng(13)
+    values, held = [], 0
+    for _ in range(60):
+        quality = rng.normal(0.0, 1.0, 300)
+        looks = quality[:, None] + rng.normal(0.0, 1.0, (300, 2))
+        judged = (quality + rng.normal(0.0, 1.0, 300) * noise > 0.0).astype(int)
+        votes = np.stack([(looks < 0.0).sum(axis=1), (looks > 0.0).sum(axis=1), np.zeros(300)], axis=1)
+        labelled = Labelled(
+            np.array([3000.0]), np.zeros(300, dtype=int), np.arange(300), judged, votes[:, [0, 1, 2]]
+        )
+        found = verdict_worth(labelled)
+        values.append(found.value)
+        held += found.low <= worth <= found.high
+    assert np.median(values) == pytest.approx(worth, rel=0.25)
+    if noise == 1.0:
+        assert held >= 54
+
+
+def test_the_worth_of_a_verdict_needs_two_people_on_a_match():
+    assert verdict_worth(_labelled(np.random.default_rng(14))[0]).gap is AgreementGap.NO_OVERLAP

@@ -96,8 +96,8 @@ class LabelAgreement:
     agreed: AgreementFigure
     kappa: AgreementFigure
     alpha: AgreementFigure
-    #: How many human votes tell as much of a preference as one verdict.
-    worth: AgreementFigure
+    #: The squared correlation of what both prefer.
+    correlation: AgreementFigure
     matches: int
     votes: int
     prompts: int
@@ -122,6 +122,22 @@ def people_agreement(labelled: Labelled, level: float = 0.95) -> LabelAgreement:
     return _agreement(labelled, labelled.pairs_of_people, several, level)
 
 
+def verdict_worth(labelled: Labelled, level: float = 0.95) -> AgreementFigure:
+    """How many human votes tell as much of what people prefer as one verdict.
+
+    Judge and person each see a quality that people share, with errors of their own. Then the correlation of verdict and
+    vote is the product of how well both see it, that of two votes the square of how well a person does, and the squared
+    ratio of the two is 1 for a judge that sees as a person does. Matches that two people labelled are needed.
+    """
+    several = labelled.votes.sum(axis=1) > 1.0
+    if not several.any():
+        return AgreementFigure(None, gap=AgreementGap.NO_OVERLAP)
+    judge, people = (
+        _Table(labelled, cells, several, level) for cells in (labelled.cells, labelled.pairs_of_people)
+    )
+    return judge.worth_beside(people)
+
+
 def _agreement(labelled: Labelled, cells: Floats, here: Bools, level: float) -> LabelAgreement:
     if not here.any():
         nothing = AgreementFigure(None, gap=AgreementGap.NO_VOTES)
@@ -131,7 +147,7 @@ def _agreement(labelled: Labelled, cells: Floats, here: Bools, level: float) -> 
         table.beyond_chance(lambda totals: np.zeros(len(totals))),
         table.beyond_chance(_chance_of_kappa),
         table.beyond_chance(_chance_of_alpha),
-        table.worth(),
+        table.correlation(),
         int(here.sum()),
         int(labelled.votes[here].sum()),
         len(np.unique(labelled.prompt[here])),
@@ -223,7 +239,7 @@ class _Table:
             value, max((low - expected) / (1.0 - expected), -1.0), (high - expected) / (1.0 - expected)
         )
 
-    def worth(self) -> AgreementFigure:
+    def correlation(self) -> AgreementFigure:
         """The squared correlation of verdicts and votes, with Fisher's interval."""
         value = float(_correlation(self.total[None])[0])
         if self._gap is not None:
@@ -240,6 +256,21 @@ class _Table:
         t = float(stdtrit(self.dof, (1.0 + self._level) / 2.0))
         low, high = (math.tanh(math.atanh(inside) + sign * t * spread) for sign in (-1, 1))
         return AgreementFigure(max(value, 0.0) ** 2, max(low, 0.0) ** 2, max(high, 0.0) ** 2)
+
+    def worth_beside(self, people: _Table) -> AgreementFigure:
+        """The squared ratio of the correlations, with an interval of its logarithm."""
+        seen, shared = (float(_correlation(one.total[None])[0]) for one in (self, people))
+        if shared <= 0.0:
+            return AgreementFigure(None, gap=AgreementGap.NO_VARIATION)
+        value = (max(seen, 0.0) / shared) ** 2
+        if self._gap is not None or seen <= 0.0:
+            return AgreementFigure(value, gap=self._gap or AgreementGap.NO_VARIATION)
+        left = [np.maximum(_correlation(one._without), 1e-3) for one in (self, people)]  # noqa: SLF001 - of the same kind
+        variance = jackknife_variance(2.0 * np.log(left[0] / left[1]), math.log(value))
+        least = 4.0 * (1.0 - min(seen, 1.0) ** 2 + 1.0 - min(shared, 1.0) ** 2) / self._alike
+        t = float(stdtrit(self.dof, (1.0 + self._level) / 2.0))
+        reach = math.exp(t * math.sqrt(max(variance, least)))
+        return AgreementFigure(value, value / reach, value * reach)
 
     def independent_trials(self) -> float:
         """As how many labels these would count if they were independent. A stratum where all agree has some variance too."""

@@ -337,13 +337,11 @@ def test_the_conservative_score_says_whether_it_orders_the_board(site, arena, sa
 
 def test_nothing_tells_what_responses_say(site):
     with connect(site.database) as connection:
-        texts = [text for (text,) in connection.execute("SELECT text FROM prompts WHERE arena = 1")]
         hashes = [
             bytes(sha).hex() for (sha,) in connection.execute("SELECT sha256 FROM responses WHERE arena = 1")
         ]
     for name in NAMES:
         body = site.client().get(path_of(name, query="?rows=all")).text
-        assert not any(text in body for text in texts)
         assert not any(sha in body or sha[:12] in body for sha in hashes)
         assert "Answer " not in body
 

@@ -101,7 +101,7 @@ def test_all_are_counted_and_the_first_are_kept():
     for _ in range(SHOWN_WARNING_LIMIT + 5):
         finder.look(answer(""))
     assert (finder.count, len(finder.first)) == (SHOWN_WARNING_LIMIT + 5, SHOWN_WARNING_LIMIT)
-    assert str(finder.first[0]) == "line 1: the response is empty: m on p"
+    assert str(finder.first[0]) == "line 1: the response is empty: m on ?"
 
 
 def conversation(question, reply):

@@ -258,19 +258,19 @@ class _Table:
         return AgreementFigure(max(value, 0.0) ** 2, max(low, 0.0) ** 2, max(high, 0.0) ** 2)
 
     def worth_beside(self, people: _Table) -> AgreementFigure:
-        """The squared ratio of the correlations, with an interval of its logarithm."""
+        """The squared ratio of the correlations."""
         seen, shared = (float(_correlation(one.total[None])[0]) for one in (self, people))
         if shared <= 0.0:
             return AgreementFigure(None, gap=AgreementGap.NO_VARIATION)
-        value = (max(seen, 0.0) / shared) ** 2
-        if self._gap is not None or seen <= 0.0:
-            return AgreementFigure(value, gap=self._gap or AgreementGap.NO_VARIATION)
-        left = [np.maximum(_correlation(one._without), 1e-3) for one in (self, people)]  # noqa: SLF001 - of the same kind
-        variance = jackknife_variance(2.0 * np.log(left[0] / left[1]), math.log(value))
-        least = 4.0 * (1.0 - min(seen, 1.0) ** 2 + 1.0 - min(shared, 1.0) ** 2) / self._alike
-        t = float(stdtrit(self.dof, (1.0 + self._level) / 2.0))
-        reach = math.exp(t * math.sqrt(max(variance, least)))
-        return AgreementFigure(value, value / reach, value * reach)
+        ratio = seen / shared
+        value = max(ratio, 0.0) ** 2
+        if self._gap is not None:
+            return AgreementFigure(value, gap=self._gap)
+        left = [_correlation(one._without) for one in (self, people)]  # noqa: SLF001 - of the same kind
+        least = (1.0 - seen**2 + ratio**2 * (1.0 - shared**2)) / (self._alike * shared**2)
+        variance = max(jackknife_variance(left[0] / np.maximum(left[1], 1e-3), ratio), least)
+        reach = float(stdtrit(self.dof, (1.0 + self._level) / 2.0)) * math.sqrt(variance)
+        return AgreementFigure(value, max(ratio - reach, 0.0) ** 2, max(ratio + reach, 0.0) ** 2)
 
     def independent_trials(self) -> float:
         """As how many labels these would count if they were independent. A stratum where all agree has some variance too."""

@@ -122,7 +122,7 @@ class Steps:
         registry = self.found.site.registry
         registry.open_entrant = partial(open_entrant, environment=local_environment())
         live = "/operator/arenas/live/live"
-        form = {"name": "Wren", "endpoint": "0", "model": "wren", "act": "add"}
+        form = {"name": "Wren", "endpoint": "0", "model": "wren", "input": "0", "output": "0", "act": "add"}
         self.use("POST /operator/arenas/{arena}/live/model", f"{live}/model", data=form)
         self.use(
             "POST /operator/arenas/{arena}/live/pause", f"{live}/pause", data={"model": "Wren", "paused": "1"}

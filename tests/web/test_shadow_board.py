@@ -62,7 +62,7 @@ def test_the_file_and_the_pages_have_the_same_rows(running, admin):
     for path in ("/shadow", f"/phase/confirm?phase={running.phase % 4 + 1}"):
         page = operator.get(f"{PAGES}{path}").text
         moved = sum(one["legacy_rank"] != one["policy_rank"] for one in said)
-        assert f">{moved} of {len(said)} models" in page
+        assert f" {moved} of {len(said)} models" in page
         rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", page, re.DOTALL)
         assert len(rows) == len(said)
         for row, one in zip(rows, said, strict=True):

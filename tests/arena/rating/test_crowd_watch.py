@@ -274,7 +274,7 @@ def test_votes_from_one_network_are_a_group(make_yard, connection):
 )
 def test_matchups_fetched_ahead_and_released_are_skips(kind, skips):
     grouper, group = VoteGrouper(), 1 << VOTE_GROUPS.index("skipping-voters")
-    ended = WatchedEvent(1, 0, kind, 0, 7, -1, -1, -1, -1, NO_MARK)
+    ended = WatchedEvent(1, 0, kind, 0, 7, -1, -1, -1, -1, -1, NO_MARK)
     for serial in range(6):
         assert grouper.read(ended._replace(serial=serial), (), {}) is None
     cast = ended._replace(kind=LogKind.VOTE, serial=6, a=0, b=1, outcome=0, blind=1)

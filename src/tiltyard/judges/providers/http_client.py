@@ -440,11 +440,14 @@ class HttpProvider(Provider):
         reply = await self._wire.post(
             self._path, encode_body(body), billable=True, model=body.get("model", "")
         )
-        # The error that a reply with status 200 has instead of an answer, if any.
-        error = reply.get("error")
+        error = self._stated_error(reply)
         if error and not self.read(reply)[0].text:
             raise error_in_reply(self._wire.where, error)
         return reply
+
+    def _stated_error(self, reply: Body) -> object:
+        """The error that a reply with status 200 has instead of an answer, if any."""
+        return reply.get("error")
 
     def chat_body(self, model: str, request: ChatRequest, options: Mapping[str, Any]) -> Body:
         """The exact request for a streamed answer. ``options`` are the user's own fields of the request."""

@@ -400,6 +400,8 @@ def test_every_page_is_two_clicks_away_and_can_be_searched():
     told = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     found = dict(listed(told["nav"]))
     written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md") if page.parent.name != "data"}
+    # What agents read is no page.
+    written = {page for page in written if not page.startswith("skills/")}
     assert written == set(found)
     assert {page for page, sections in found.items() if len(sections) > 2} == set()
     assert "navigation.sections" in told["theme"]["features"]

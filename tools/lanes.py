@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / ".cache" / "lanes"
 #: How long an interrupted recipe may take to end.
 STOP_SECONDS = 10.0
+#: How often an interrupt is looked for.
+_LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,9 @@ class Runner:
         with ThreadPoolExecutor(at_once or max(1, len(lanes))) as threads:
             try:
                 lanes_running = [threads.submit(self._lane, lane) for lane in lanes]
+                # Not one long wait: a signal that comes just before it is not noticed until it ends.
+                while wait(lanes_running, timeout=_LOOK_SECONDS).not_done:
+                    pass
                 return [finished for lane in lanes_running for finished in lane.result()]
             except BaseException:
                 self.stop()

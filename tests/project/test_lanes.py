@@ -124,6 +124,9 @@ def test_an_interrupt_ends_the_whole_run(tmp_path):
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         _await(tmp_path / "begun")
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        try:
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert out.endswith("Interrupted.\n")

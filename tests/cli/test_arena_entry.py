@@ -93,11 +93,10 @@ def test_a_passcode_is_random_or_chosen(database, arena):
     assert "expected 8 to 200" in short.err
 
 
-@pytest.mark.parametrize("wrong", ["", "d", "14", "14w", "-1d", "1.5d", "٣d", "0d", "9999999d", "9000d"])
-def test_times_that_are_none(arena, wrong):
-    done = run("arena", "invite", arena, "--batch", "x", "--expires", wrong)
-    assert done.code == 2
-    assert "expire" in done.err
+def test_times_that_are_none(arena):
+    for wrong in ("", "d", "14", "14w", "-1d", "1.5d", "٣d", "0d", "9999999d", "9000d"):
+        done = run("arena", "invite", arena, "--batch", "x", "--expires", wrong)
+        assert (done.code, "expire" in done.err) == (2, True), wrong
     assert run("arena", "invitations", arena).out == ""
 
 

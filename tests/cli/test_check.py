@@ -39,6 +39,7 @@ def clean_board(tmp_path_factory):
     return rated
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mess", MESSES)
 def test_a_messy_file_is_found_out_and_repaired(mess, shape, clean_board, tmp_path, monkeypatch):
@@ -64,7 +65,7 @@ CHANGES = {
 }
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     seed=st.integers(0, 99),
     n=st.integers(110, 160),

@@ -16,7 +16,7 @@ import pytest
 
 from support.servers.behaviour import Behaviour
 from support.servers.billed_app import BilledApp
-from support.servers.http_front import Front
+from support.servers.paid_llm import served_app
 from support.servers.replies import Prices
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm, read_reply
@@ -69,20 +69,8 @@ class Billed:
 @asynccontextmanager
 async def billed(**behaviour: Any) -> AsyncIterator[Billed]:
     """The billed server on the loop of the test: new books, nothing shared with other tests."""
-    app = BilledApp(Behaviour(**{"batch_seconds": 0.0, **behaviour}))
-    fronts: set[Front] = set()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Front(app.serve, fronts), "127.0.0.1", 0)
-    try:
-        yield Billed(app, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    finally:
-        server.close()
-        for front in list(fronts):
-            front.cut()
-        for task in list(app.tasks):
-            task.cancel()
-        await asyncio.sleep(0)
-        app.threads.shutdown()
+    async with served_app(Behaviour(**{"batch_seconds": 0.0, **behaviour})) as (app, url):
+        yield Billed(app, url)
 
 
 @dataclass

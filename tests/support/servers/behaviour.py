@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any
 
 from support.servers.replies import Prices
 
@@ -76,13 +75,6 @@ class Behaviour:
     #: Base URL of a server that answers instead, e.g. a real model.
     forward: str | None = None
     prices: Prices = field(default_factory=Prices)
-
-    @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> Behaviour:
-        prices = given.get("prices")
-        return cls(
-            **{**given, "prices": Prices(**prices) if isinstance(prices, dict) else prices or Prices()}
-        )
 
     def live_fault(self, digest: bytes, arrival: int) -> str | None:
         return self._drawn(LIVE, b"live", digest, arrival)

@@ -1,4 +1,4 @@
-"""A provider on loopback that bills: OpenAI's and Anthropic's endpoints, live and batch, in its own process.
+"""A provider on loopback that bills: OpenAI's and Anthropic's endpoints, live and batch, on a thread of its own.
 
 ::
 
@@ -7,25 +7,21 @@
         open_provider("anthropic", server.anthropic, "key", 30)
         server.tally()["paid_calls"]
 
-Replies are a pure function of the request. The process outlives whatever client is killed, and
-ends when the context is left, or when whoever opened it dies.
+Replies are a pure function of the request. It ends when the context is left; clients that are killed are processes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
+import threading
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from support import TESTS
 from support.servers.behaviour import Behaviour
 from support.servers.billed_app import BilledApp
 from support.servers.http_front import Front
@@ -75,38 +71,43 @@ class PaidLLM:
             return json.load(answer)
 
 
-@contextmanager
-def paid_llm(**behaviour: Any) -> Iterator[PaidLLM]:
-    """Run the server; options are the fields of `Behaviour`."""
-    given = json.dumps(asdict(Behaviour(**behaviour)))
-    paths = [str(TESTS), os.environ.get("PYTHONPATH", "")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "support.servers.paid_llm", given],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        # Signals for a whole group, such as Ctrl-C or a killed client's, are not for this one.
-        start_new_session=True,
-    )
-    with process:
-        try:
-            port = int(process.stdout.readline() or 0)
-            assert port, "the server did not start"
-            yield PaidLLM(f"http://127.0.0.1:{port}")
-        finally:
-            process.kill()
-
-
-async def serve(behaviour: Behaviour) -> None:
+@asynccontextmanager
+async def served_app(behaviour: Behaviour) -> AsyncIterator[tuple[BilledApp, str]]:
+    """The server on the running loop, with new books: its books and its address."""
     app = BilledApp(behaviour)
     fronts: set[Front] = set()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Front(app.serve, fronts), "127.0.0.1", 0, backlog=2048)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    # Whoever started this holds the other end of standard input: when it closes, they are gone.
-    await loop.run_in_executor(None, sys.stdin.buffer.read)
+    try:
+        yield app, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for front in list(fronts):
+            front.cut()
+        for task in list(app.tasks):
+            task.cancel()
+        await asyncio.sleep(0)
+        app.threads.shutdown()
 
 
-if __name__ == "__main__":
-    asyncio.run(serve(Behaviour.from_dict(json.loads(sys.argv[1]))))
-    os._exit(0)
+@contextmanager
+def paid_llm(**behaviour: Any) -> Iterator[PaidLLM]:
+    """Run the server on a thread; options are the fields of `Behaviour`."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="paid LLM", daemon=True)
+    thread.start()
+    running = served_app(Behaviour(**behaviour))
+
+    def wait_for(step: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(step, loop).result(60)
+
+    try:
+        _, url = wait_for(running.__aenter__())
+        try:
+            yield PaidLLM(url)
+        finally:
+            wait_for(running.__aexit__(None, None, None))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.postgres_servers import DEBIAN, fresh_database, migrated_template, postgres
+from support.postgres_servers import DEBIAN, fresh_database, kept_database, migrated_template, postgres
 
 settings.register_profile(
     "repeatable",
@@ -99,6 +99,21 @@ def template(server: str) -> str:
 def database(server: str, template: str) -> Iterator[str]:
     """The address of a fresh database with our tables."""
     with fresh_database(server, template) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def arena_template(server: str, template: str) -> str:
+    """The name of a database with one open arena, called ``arena``: four models, six prompts."""
+    from support.live_arenas import made_arena
+
+    return kept_database(server, template, "arena", made_arena)
+
+
+@pytest.fixture
+def arena_database(server: str, arena_template: str) -> Iterator[str]:
+    """The address of a copy of it."""
+    with fresh_database(server, arena_template) as url:
         yield url
 
 

@@ -34,23 +34,31 @@ def quick(monkeypatch):
     monkeypatch.setattr(voters, "_EASY_NUMBER_LIMIT", 50)
 
 
+@pytest.fixture(scope="module")
+def invited(server, template):
+    """The name of a database with an arena for invited people and an operator, to be copied."""
+    with fresh_database(server, template) as database:
+        made_arena(database, settings=ArenaSettings(entry="invitation", undo_seconds=0))
+        make_operator(database)
+        yield database.rpartition("/")[2]
+
+
 @pytest.fixture
-def site(database, tmp_path):
-    made_arena(database, settings=ArenaSettings(entry="invitation", undo_seconds=0))
-    make_operator(database)
-    with served(database, folder=tmp_path) as running:
+def site(server, invited, tmp_path):
+    with fresh_database(server, invited) as database, served(database, folder=tmp_path) as running:
         running.context.access.actors.sign_in_throttle._seconds = 0.0
         running.context.access.entry_throttle._seconds = 0.0
         yield running
 
 
 @pytest.fixture
-def public(server, template, tmp_path):
+def public(server, invited, tmp_path):
     """A server on a public address, whose cookies have the prefix of its host."""
-    with fresh_database(server, template) as database:
-        made_arena(database, settings=ArenaSettings(entry="invitation", undo_seconds=0))
-        with served(database, folder=tmp_path, settings=PUBLIC) as running:
-            yield running
+    with (
+        fresh_database(server, invited) as database,
+        served(database, folder=tmp_path, settings=PUBLIC) as running,
+    ):
+        yield running
 
 
 def change_entry(site, entry):
@@ -173,6 +181,7 @@ async def set_gate(site):
     await site.registry.settings_changed()
 
 
+@pytest.mark.slow(but=("open-read", "open-import", "invitation-admin", "invitation-metrics"))
 @pytest.mark.parametrize("scope", ["read", "import", "admin", "metrics"])
 @pytest.mark.parametrize("entry", ["open", "invitation"])
 def test_a_token_votes_as_a_judge_or_not_at_all(site, scope, entry):

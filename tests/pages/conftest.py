@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
 
 from support.browsing import DESKTOP, PHONE, Visit
-from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
 from support.served import Served, make_operator, served
 
@@ -93,10 +92,9 @@ def browser(driver: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def site(server: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(server: str, arena_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A served database for all tests of a module: an arena called ``arena``, and the operator Ada."""
-    with fresh_database(server, template) as database:
-        made_arena(database)
+    with fresh_database(server, arena_template) as database:
         make_operator(database)
         with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
             yield running

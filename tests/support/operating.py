@@ -5,7 +5,7 @@ import json
 import socket
 from contextlib import contextmanager
 
-from support.postgres_servers import fresh_database
+from support.postgres_servers import fresh_database, kept_database
 from support.served import PASSWORD, make_operator, served
 from support.voted_arenas import rate, voted
 from tiltyard.postgres.connections import connect
@@ -17,13 +17,19 @@ HOSTILE = "<script>alert(1)</script>\"'&\\"
 @contextmanager
 def voted_database(server, template, prepare=None):
     """The name of a database with a voted arena and an operator, to be copied; ``prepare`` adds to it."""
-    with fresh_database(server, template) as database:
-        voted(database, 30)
-        rate(database)
-        make_operator(database)
-        if prepare is not None:
-            prepare(database)
+    kept = kept_database(server, template, "voted", _vote_and_rate)
+    if prepare is None:
+        yield kept
+        return
+    with fresh_database(server, kept) as database:
+        prepare(database)
         yield database.rpartition("/")[2]
+
+
+def _vote_and_rate(database):
+    voted(database, 30)
+    rate(database)
+    make_operator(database)
 
 
 def complain(database, reason="broken", note="empty"):

@@ -11,7 +11,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,6 +78,22 @@ def migrated_template(server: str) -> str:
         connection.execute("CREATE DATABASE tiltyard_template")
     migrate(_database_of(server, "tiltyard_template"))
     return "tiltyard_template"
+
+
+#: Databases of each server that are made once and copied by many tests.
+_KEPT: dict[tuple[str, str], str] = {}
+
+
+def kept_database(server: str, template: str, name: str, fill: Callable[[str], object]) -> str:
+    """The name of a database with what ``fill`` puts in, made at the first call, to be copied by `fresh_database`."""
+    from tiltyard.postgres.connections import connect
+
+    if (server, name) not in _KEPT:
+        with connect(server) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
+        fill(_database_of(server, name))
+        _KEPT[server, name] = name
+    return name
 
 
 @contextmanager

@@ -10,24 +10,17 @@ from support.served import Served, served
 
 
 @pytest.fixture
-def site(database: str) -> Iterator[Served]:
+def site(arena_database: str) -> Iterator[Served]:
     """A server of the test's own."""
-    from support.live_arenas import made_arena
-
-    made_arena(database)
-    with served(database) as running:
+    with served(arena_database) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def shared(server: str, template: str) -> Iterator[Served]:
+def shared(server: str, arena_template: str) -> Iterator[Served]:
     """A server for all tests of a module, which leave it as good as they found it."""
-    from support.live_arenas import made_arena
-
-    with fresh_database(server, template) as database:
-        made_arena(database)
-        with served(database) as running:
-            yield running
+    with fresh_database(server, arena_template) as database, served(database) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from support.live_arenas import make_arena, voting_queue_of
+from support.postgres_servers import fresh_database
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.operators import reported_week
 from tiltyard.arena.operators.scheduled_jobs import make_weekly_reports
@@ -27,8 +28,25 @@ WEEK = timedelta(days=7)
 VOTES = 40
 
 
+@pytest.fixture(scope="module")
+def prepared(server, template):
+    """A database to be copied, and its arena."""
+    with fresh_database(server, template) as database:
+        yield database.rpartition("/")[2], voted_for_two_weeks(database)
+
+
 @pytest.fixture
-def arena(database):
+def database(server, prepared):
+    with fresh_database(server, prepared[0]) as url:
+        yield url
+
+
+@pytest.fixture
+def arena(prepared):
+    return prepared[1]
+
+
+def voted_for_two_weeks(database):
     """An arena with votes in two weeks, each reported: the second from what was kept of the first."""
     # Half of the matchups are of the exploration lane, whose votes are kept.
     policy = Policy(phase=4, evaluated_every=10, lane_weights=(0.2, 0.2, 0.1, 0.5))

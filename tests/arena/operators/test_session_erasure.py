@@ -8,6 +8,7 @@ import pytest
 
 from support.live_arenas import make_arena, voting_queue_of
 from support.pool_work import asked
+from support.postgres_servers import fresh_database
 from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import cast, close_window, rate
@@ -32,8 +33,36 @@ from tiltyard.postgres.connections import connect, open_pool
 SHOWN = {"shown": {"a": 1.0, "b": 2.0}}
 
 
+@pytest.fixture(scope="module")
+def prepared(server, template):
+    """Databases to be copied, and their arenas: one with remarks, and a busy one."""
+    with fresh_database(server, template) as first, fresh_database(server, template) as second:
+        yield {
+            "arena": (first.rpartition("/")[2], remarked(first)),
+            "busy": (second.rpartition("/")[2], made_busy(second)),
+        }
+
+
 @pytest.fixture
-def arena(database):
+def database(server, prepared, request):
+    name, _ = prepared["busy" if "busy" in request.fixturenames else "arena"]
+    with fresh_database(server, name) as url:
+        yield url
+
+
+@pytest.fixture
+def arena(prepared):
+    return prepared["arena"][1]
+
+
+@pytest.fixture
+def busy(prepared):
+    return prepared["busy"][1]
+
+
+def remarked(database):
+    """An arena with votes, remarks and complaints of two voters."""
+
     async def scene():
         made = await make_arena(database, 3, 4)
         async with voting_queue_of(database, made) as queue:
@@ -154,8 +183,7 @@ def is_replayed(database, arena):
         return ArenaFold.digest_all(saved) == bytes(digest)
 
 
-@pytest.fixture
-def busy(database):
+def made_busy(database):
     made = asyncio.run(make_arena(database, 4, 6))
     everything(database, made)
     return made

@@ -11,6 +11,7 @@ import pytest
 from support.invited import come_in, expire, make_link, make_passcode, revoke, set_entry
 from support.live_arenas import made_arena
 from support.operating import HOSTILE, audited, signed
+from support.postgres_servers import fresh_database
 from support.served import make_operator, served
 from tiltyard.arena.operators.invitations import EntryGrant
 from tiltyard.arena.secret_keys import SecretKeys
@@ -33,11 +34,18 @@ VOTE = "/arenas/arena/vote"
 COOKIE = entry_cookie(0, 1)
 
 
+@pytest.fixture(scope="module")
+def invited(server, template):
+    """The name of a database with an arena for invited people and an operator, to be copied."""
+    with fresh_database(server, template) as database:
+        made_arena(database, settings=ArenaSettings(entry="invitation"))
+        make_operator(database)
+        yield database.rpartition("/")[2]
+
+
 @pytest.fixture
-def site(database, tmp_path):
-    made_arena(database, settings=ArenaSettings(entry="invitation"))
-    make_operator(database)
-    with served(database, folder=tmp_path) as running:
+def site(server, invited, tmp_path):
+    with fresh_database(server, invited) as database, served(database, folder=tmp_path) as running:
         running.context.access.actors.sign_in_throttle._seconds = 0.0
         running.context.access.entry_throttle._seconds = 0.0
         yield running

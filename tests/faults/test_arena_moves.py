@@ -95,6 +95,7 @@ async def test_people_vote_while_an_arena_moves(database):
     assert audit_ratings(database, every=True).boards > 0
 
 
+@pytest.mark.slow(but="switch")
 @pytest.mark.parametrize("point", ["copy", "catch up", "switch"])
 async def test_a_move_that_dies_can_be_repeated(database, monkeypatch, point):
     """The arena works in its old bucket, and what changed after the copy is copied again."""

@@ -95,6 +95,7 @@ def test_a_vote_before_the_answers_can_be_read_does_not_count(
         assert _vote(client, read)["unrated"] is None
 
 
+@pytest.mark.slow(but="500")
 @pytest.mark.parametrize("fault", ["400", "500"])
 def test_nobody_alone_benches_a_model(database: str, upstream: FaultyUpstream, fault: str) -> None:
     """Two models of three fail, as upon a prompt that makes them: whatever one voter asks, they are served."""

@@ -101,6 +101,17 @@ def test_a_route_without_a_role_does_not_start():
     check_route_table(ROUTE_NEEDS)
 
 
+#: Every role by each way and every place by each way; the whole product runs by name.
+_EVERY_PAIR = tuple(
+    f"{by}-{holder}"
+    for by, holders in {
+        "session": ("owner of None", "operator of arena", "moderator of shut", "analyst of arena", " of "),
+        "token": ("owner of arena", "operator of None", "moderator of arena", "analyst of shut", " of "),
+    }.items()
+    for holder in holders
+)
+
+
 def holders():
     return [*((role, where) for where in (None, "arena", "shut") for role in OPERATOR_ROLES), NO_ROLE]
 
@@ -112,6 +123,7 @@ def wanted(need, holder):
     return expected(need, role, where, "arena")
 
 
+@pytest.mark.slow(but=_EVERY_PAIR)
 @pytest.mark.parametrize("holder", holders(), ids=lambda one: f"{one[0]} of {one[1]}")
 @pytest.mark.parametrize("by", ["session", "token"])
 def test_a_role_may_do_what_the_table_says_and_what_is_refused_changes_nothing(found, operators, holder, by):

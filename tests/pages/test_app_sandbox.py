@@ -190,6 +190,7 @@ def test_a_browser_that_does_not_know_the_allowlist_sends_nothing(chromium, serv
         assert server.listeners.sent == set()
 
 
+@pytest.mark.slow
 def test_the_browser_ends_connections_where_it_knows_the_allowlist(chromium, server):
     server.shield, server.headers = (
         bytes,

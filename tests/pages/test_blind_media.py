@@ -49,6 +49,7 @@ def seen(browser):
     page.close()
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize("name", sorted(FILES.keys() - LEFT_OUT))
 def test_a_blinded_file_is_shown_as_before(seen, name):
     media, bare, marked = FILES[name]

@@ -50,6 +50,7 @@ def sorted_names(site, **query):
     return [row["model"] for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("js", "size"), CROSSED)
 def test_a_heading_sorts_and_the_address_says_so(visit, site, size, js):
     opened = visit("/arenas/arena", js=js, size=size)
@@ -101,6 +102,7 @@ def test_sorting_in_place_asks_the_server_nothing_and_files_keep_step(visit):
     opened.check()
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_a_search_in_place_that_finds_nothing_says_so(visit):
     opened = visit("/arenas/arena")
@@ -181,6 +183,7 @@ def test_only_the_chart_that_is_shown_is_loaded_in_the_theme_of_the_page(visit, 
     opened.check()
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_a_chart_answers_the_pointer_once_it_is_asked_to(visit):
     opened = visit("/arenas/arena")
@@ -192,6 +195,7 @@ def test_a_chart_answers_the_pointer_once_it_is_asked_to(visit):
     opened.check()
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_a_chart_of_a_dark_page_is_dark(visit):
     colour = "one => getComputedStyle(one).fill"
@@ -223,6 +227,7 @@ def retiring(site):
     changed("enable")
 
 
+@pytest.mark.slow(but="?sort=votes")
 @needs_bundle
 @pytest.mark.parametrize("query", ["?sort=votes", "?source=both"])
 def test_a_newer_board_is_told_of_and_shown(visit, site, retiring, query):
@@ -246,6 +251,7 @@ def test_a_newer_board_is_told_of_and_shown(visit, site, retiring, query):
     opened.check()
 
 
+@pytest.mark.slow
 def test_a_heading_ends_where_its_figures_end(visit):
     page = visit("/arenas/arena?sort=votes", js=False).page
     ends = "all => all.map(one => { const r = document.createRange(); r.selectNodeContents(one); return r.getBoundingClientRect().right; })"
@@ -254,6 +260,7 @@ def test_a_heading_ends_where_its_figures_end(visit):
     assert headings == pytest.approx(figures, abs=2)
 
 
+@pytest.mark.slow(but="size1")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_the_vote_button_is_a_form(visit, size):
     opened = visit("/arenas/arena", js=False, size=size)

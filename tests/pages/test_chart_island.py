@@ -130,7 +130,7 @@ def unharmed(opened: Visit) -> None:
     assert opened.page.locator("style").count() == 0
 
 
-@pytest.mark.slow(but_every=4)
+@pytest.mark.slow(but="size1-scores")
 @pytest.mark.parametrize("kind", ["ratings", "scores", "battles"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_a_chart_is_drawn_without_anything_that_the_policy_refuses(chart, kind, size):
@@ -186,6 +186,7 @@ def test_a_tooltip_tells_names_as_text(chart):
     unharmed(opened)
 
 
+@pytest.mark.slow
 def test_a_spec_cannot_change_how_it_is_drawn(chart):
     opened = chart("styled")
     opened.page.get_by_role("button", name="Interactive").click()
@@ -214,6 +215,7 @@ def test_a_failure_leaves_the_picture_says_so_and_can_be_tried_again(chart):
     unharmed(opened)
 
 
+@pytest.mark.slow
 def test_an_island_that_does_not_exist_harms_no_other(chart):
     opened = chart("ratings")
     told = []
@@ -225,6 +227,7 @@ def test_an_island_that_does_not_exist_harms_no_other(chart):
     unharmed(opened)
 
 
+@pytest.mark.slow
 def test_a_chart_follows_the_theme_while_it_is_shown(chart):
     opened = chart("ratings", theme="light")
     opened.page.get_by_role("button", name="Interactive").click()

@@ -83,6 +83,7 @@ def test_everybody_can_read_the_pages(visit, site, size, theme):
         readable(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_the_operator_makes_a_link_and_revokes_it(visit, site, size):
     opened = visit("/operator/sign-in", size=size, check=False, bypass_csp=True)
@@ -106,6 +107,7 @@ def test_the_operator_makes_a_link_and_revokes_it(visit, site, size):
     assert inside.get_by_role("heading", name="is private").is_visible()
 
 
+@pytest.mark.slow
 def test_a_long_title_fits_on_a_phone(visit, site):
     with connect(site.database) as connection:
         connection.execute("UPDATE arenas SET title = %s WHERE name = 'arena'", (LONG,))

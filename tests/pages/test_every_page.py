@@ -105,7 +105,7 @@ def tours(browser, site):
         opened.page.context.close()
 
 
-@pytest.mark.slow(but_every=11)
+@pytest.mark.slow(but_every=23)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", ALL_SIZES)
 @pytest.mark.parametrize("path", PUBLIC)
@@ -115,7 +115,7 @@ def test_everybody_can_read_it(tours, site, path, size, theme):
     readable(page)
 
 
-@pytest.mark.slow(but_every=5)
+@pytest.mark.slow(but_every=13)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("js", [pytest.param(True, id="script"), pytest.param(False, id="plain")])
 @pytest.mark.parametrize("path", PUBLIC)

@@ -26,6 +26,7 @@ def vote_plainly(page, choices):
         follow(page.get_by_role("button", name=choice).first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_a_panel_from_its_links_to_its_names(visit, site, size):
     operator = visit("/operator", size=size, check=False, bypass_csp=True)

@@ -41,6 +41,7 @@ def test_they_are_shown_before_the_first_vote_and_folded_later(visit, site):
     assert folded.get_by_text("Prefer answers").is_visible()
 
 
+@pytest.mark.slow(but="/-True")
 @pytest.mark.parametrize("js", [True, False])
 @pytest.mark.parametrize("path", ["/", "/arenas/arena"])
 def test_every_button_leads_to_them_first(visit, site, path, js):

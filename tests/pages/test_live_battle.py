@@ -99,6 +99,7 @@ def test_a_whole_battle(visit, live, size):
     opened.check()
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_what_was_written_block_by_block_is_what_a_reload_shows(visit, site):
     opened = visit(VOTE, permissions=["clipboard-read", "clipboard-write"])
@@ -118,6 +119,7 @@ def test_what_was_written_block_by_block_is_what_a_reload_shows(visit, site):
     opened.check()
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_a_reload_in_the_middle_goes_on(visit, live, site):
     live.answer_steadily(250)
@@ -178,6 +180,7 @@ def test_going_on_and_stopping(visit, live, site):
     opened.check()
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_a_void_battle_offers_the_same_prompt_again(visit, live, site):
     live.answer(StreamScript(pieces=((0.2, "Half an "), (0.5, "answer")), fault=ProviderFault("broken")))
@@ -191,6 +194,7 @@ def test_a_void_battle_offers_the_same_prompt_again(visit, live, site):
     expect(page.locator(COMPLETE)).to_be_attached()
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_with_a_slow_model_nothing_differs_but_the_length(visit, live, site):
     """Both grow in the same moments and by the same characters until the shorter one ends."""
@@ -208,6 +212,7 @@ def test_with_a_slow_model_nothing_differs_but_the_length(visit, live, site):
     assert all(abs(a - b) <= 1 for a, b in together)
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_near_the_limit_characters_are_counted(visit, live, site):
     opened = visit(VOTE)
@@ -237,6 +242,7 @@ def test_without_scripts(visit, live, site, size):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") if size == DESKTOP else True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", DESKTOP_AND_SLOW_PHONE)
 def test_everybody_can_read_a_battle(visit, live, site, size, theme):
@@ -254,6 +260,7 @@ def test_everybody_can_read_a_battle(visit, live, site, size, theme):
     opened.check()
 
 
+@pytest.mark.slow
 def test_a_battle_fits_every_screen(visit, live, site):
     opened = visit(VOTE)
     page = opened.page

@@ -85,6 +85,7 @@ def uploaded(page, name, rows):
     follow(page.get_by_role("button", name="Check file"))
 
 
+@pytest.mark.slow(but="size1-dark")
 @pytest.mark.parametrize(("size", "theme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_the_columns_are_asked_for_and_the_models_are_right(visit, site, size, theme):
     opened = visit("/", size=size, theme=theme, bypass_csp=True)
@@ -108,6 +109,7 @@ def test_the_columns_are_asked_for_and_the_models_are_right(visit, site, size, t
     expect(table.locator("tbody tr")).to_have_count(len(MODELS))
 
 
+@pytest.mark.slow
 def test_a_proposal_is_corrected_without_a_script(visit, site):
     opened = visit("/", js=False)
     page = opened.page

@@ -68,6 +68,7 @@ def unharmed(opened: Visit) -> None:
     assert [url for url in opened.requests if "tripwire" in url] == []
 
 
+@pytest.mark.slow(but="size1")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_formulas_are_drawn_without_anything_that_the_policy_refuses(read, size):
     opened = read(text(r"$E = mc^2$ \(\pmb{x}\sideset{_1^2}{_3^4}\prod\) $$\int_0^1 \hat{x}\,dx$$" + "\n\n" + r"\[ \begin{pmatrix} a & b \\ c & d \end{pmatrix} \]"), size)  # fmt: skip
@@ -126,6 +127,7 @@ def test_no_payload_runs_or_loads_anything(read):
     unharmed(opened)
 
 
+@pytest.mark.slow(but="size1")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_no_payload_makes_the_page_wider_than_the_window(read, size):
     opened = read("".join(f"<section>{text(each.text)}<p>{format_name(each.text)}</p></section>" for each in PAYLOADS), size)  # fmt: skip

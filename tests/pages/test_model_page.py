@@ -184,6 +184,7 @@ def test_coverage_and_quality_have_tables_beside_their_charts(visit, site):
         assert site.client().get(source).text.startswith("<svg")
 
 
+@pytest.mark.slow
 def test_prompts_are_sorted_by_links_that_live_in_the_address(visit):
     opened = visit(path_of(), js=False)
     page = opened.page
@@ -204,6 +205,7 @@ def test_prompts_are_sorted_by_links_that_live_in_the_address(visit):
     opened.check()
 
 
+@pytest.mark.slow
 def test_only_the_first_rows_come_until_all_are_asked_for(visit):
     page = visit(path_of(), js=False).page
     assert (len(table(page, "prompts")), len(table(page, "responses"))) == (25, 10)
@@ -240,6 +242,7 @@ def test_hostile_names_are_drawn_as_text(visit, site, size):
     opened.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_pictures_follow_the_theme(visit, site, theme):
     page = visit(path_of(), js=False, theme=theme).page
@@ -253,6 +256,7 @@ def test_pictures_follow_the_theme(visit, site, theme):
     assert light != dark
 
 
+@pytest.mark.slow
 def test_a_chart_that_answers_the_mouse_takes_its_look_from_the_page(visit, site):
     page = visit(path_of()).page
     addresses = page.evaluate(
@@ -323,6 +327,7 @@ def test_phase_one_shows_what_a_board_showed_before_the_policy(visit):
     assert page.locator(".chart").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arena", "said"),
     [
@@ -346,6 +351,7 @@ def test_nothing_tells_what_responses_say(site):
         assert "Answer " not in body
 
 
+@pytest.mark.slow
 def test_everything_is_reached_by_keyboard(visit):
     page = visit(path_of(), js=False).page
     seen = set()

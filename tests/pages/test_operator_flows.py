@@ -181,6 +181,7 @@ def test_a_file_that_is_too_large_is_answered_with_what_to_do(opened, tmp_path):
     assert "/api/v1/arenas/arena/responses" in told
 
 
+@pytest.mark.slow
 def test_battles_are_downloaded_under_a_release(opened):
     go(opened, f"{BASE}/exports")
     opened.page.get_by_label("Format").select_option("csv")
@@ -204,6 +205,7 @@ def test_who_skips_to_the_content_is_past_every_menu(visit, size):
     opened.check()
 
 
+@pytest.mark.slow
 def test_everything_is_reached_by_keyboard(visit, size):
     opened = visit("/", js=True, size=size)
     sign_in(opened, f"{BASE}/models")

@@ -66,6 +66,7 @@ def vote(page):
     assert page.locator("[data-matchup]").get_attribute("data-matchup") != before
 
 
+@pytest.mark.slow
 def test_a_day(visit, site, size):
     day = visit("/", js=False, size=size)
     sign_in(day)

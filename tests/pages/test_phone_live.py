@@ -57,6 +57,7 @@ def test_half_of_a_small_phone_is_response_until_the_names_are_told(asked):
     assert axe(page) == []
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_a_live_battle_can_be_voted_on_at_twice_the_size(asked):
     page = asked.page

@@ -22,6 +22,7 @@ def site(server, template, tmp_path_factory):
             yield proxy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("votes", [4, pytest.param(sized(100, 500), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("js", SCRIPTS)
 @pytest.mark.parametrize("arena", ARENAS)

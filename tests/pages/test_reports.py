@@ -71,7 +71,7 @@ def opened(browser, reports):
         visit.page.context.close()
 
 
-@pytest.mark.slow(but=("many", "names", "islands"))
+@pytest.mark.slow(but="islands")
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_phone_shows_all_of_it(name, opened):
     page = opened(name, PHONE)
@@ -122,6 +122,7 @@ def test_axe_finds_nothing(name, size, scheme, opened):
     assert axe(page) == []
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_in_the_matrix(opened):
     assert axe(opened("many", PHONE, "dark", bypass_csp=True), within=".matrix") == []
 
@@ -134,7 +135,7 @@ def test_without_scripts_the_first_screen_is_the_same(opened):
     expect(page.locator("#methods pre")).to_contain_text("@misc{tiltyard-")
 
 
-@pytest.mark.slow(but_every=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_are_saved_in_the_colours_of_a_light_page(scheme, opened, reports, tmp_path):
     page = opened("plain", scheme=scheme)
@@ -161,6 +162,7 @@ def test_charts_are_saved_in_the_colours_of_a_light_page(scheme, opened, reports
     assert [one.text for one in saved.iter(f"{SVG}text")] == [one.text for one in drawn.iter(f"{SVG}text")]
 
 
+@pytest.mark.slow
 def test_the_entry_is_copied(opened):
     page = opened("plain", permissions=["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the BibTeX entry").click()
@@ -199,6 +201,7 @@ def test_the_board_is_on_the_first_page_of_paper(name, scheme, opened):
         assert button not in text
 
 
+@pytest.mark.slow
 def test_paper_is_black_on_white_with_heads_on_every_page(opened):
     page = opened("many", scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")

@@ -80,7 +80,7 @@ def test_no_page_in_arabic_says_anything_in_english(site):
         assert Spoken(answer.text).words == [], path
 
 
-@pytest.mark.slow(but_every=3)
+@pytest.mark.slow(but="/arenas/arena/categories")
 @pytest.mark.parametrize("path", [*READ, f"{BOARD}/vote"])
 def test_pages_in_arabic_fit_also_at_twice_the_size(visit, path):
     opened = visit(path, locale="ar", size=PHONE, bypass_csp=True)

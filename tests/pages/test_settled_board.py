@@ -29,7 +29,7 @@ def site(server, template, tmp_path_factory):
         arena = asyncio.run(make_arena(database, len(STRENGTHS), 24))
         with connect(database) as connection:
             connection.execute("UPDATE prompts SET category = 'maths' WHERE prompt < 20")
-        lay_votes(database, arena.arena, 5000, len(STRENGTHS), 24, sessions=150, strengths=STRENGTHS)
+        lay_votes(database, arena.arena, 2000, len(STRENGTHS), 24, sessions=150, strengths=STRENGTHS)
         close_window(database, arena.arena)
         rate(database)
         with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
@@ -55,6 +55,7 @@ def expect_lines(page, wanted):
     assert lines(page) == wanted
 
 
+@pytest.mark.slow(but="/arenas/arena")
 @pytest.mark.parametrize("path", [BOARD, f"{BOARD}?category=maths"])
 def test_shared_ranks_are_ranges_and_lines_stand_between_tiers(visit, path):
     opened = visit(path)
@@ -103,6 +104,7 @@ def test_the_server_draws_the_same_lines(visit):
     assert lines(visit(f"{BOARD}?order=desc", js=False).page) == []
 
 
+@pytest.mark.slow
 def test_an_outlier_leaves_the_other_bars_their_room(visit, site):
     """Bars stand beside the rating that they are of: in a frame, not in the table of the policy's scores."""
     assert visit(BOARD).page.locator("#board .interval").count() == 0
@@ -134,6 +136,7 @@ def test_the_score_can_be_read_off_the_row(visit, size):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.slow(but="/arenas/arena")
 @pytest.mark.parametrize("path", [BOARD, f"{BOARD}?category=maths"])
 def test_a_phone_shows_rank_model_and_rating_and_the_rest_on_request(visit, path):
     page = visit(path, js=False, size=PHONE).page
@@ -149,6 +152,7 @@ def test_a_phone_shows_rank_model_and_rating_and_the_rest_on_request(visit, path
         expect(detail.get_by_text(word, exact=True)).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_wide_screen_says_nothing_twice(visit):
     page = visit(BOARD, js=False).page
     page.locator("#board summary").first.press("Enter")

@@ -69,6 +69,7 @@ def test_a_colleague_signs_in_votes_and_signs_out(visit, site, provider, size, j
     assert (outside, opened.refused, opened.errors) == ([], [], [])
 
 
+@pytest.mark.slow(but="size1-dark")
 @pytest.mark.parametrize(("size", "theme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_everybody_can_read_the_pages(visit, site, size, theme):
     for path in ("/arenas/arena", "/sign-in/0/account", "/sign-in/0/callback?state=x"):

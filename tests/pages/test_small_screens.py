@@ -47,6 +47,7 @@ def test_a_phone_gives_each_rule_a_line_and_tells_the_rest_when_asked(visit):
     expect(page.locator(".rule-brief").first).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_rule_that_holds_is_marked_by_more_than_a_colour(visit):
     page = visit(BOARD, size=PHONE).page
     marks = page.locator(".rules li").evaluate_all(
@@ -72,6 +73,7 @@ def test_filters_are_folded_on_a_phone_and_say_what_is_chosen(visit):
     expect(chosen).to_have_text("Filters")
 
 
+@pytest.mark.slow
 def test_only_filters_are_folded_away_on_a_wide_screen(visit):
     page = visit(BOARD, js=False).page
     for hidden in ("#f-source", ".rules-more", ".rule-brief"):
@@ -80,6 +82,7 @@ def test_only_filters_are_folded_away_on_a_wide_screen(visit):
         expect(page.locator(shown).first).to_be_visible()
 
 
+@pytest.mark.slow(but="win-rates")
 @pytest.mark.parametrize("chart", ["win-rates", "battle-counts"])
 def test_a_heatmap_on_a_phone_is_a_table_whose_names_stay(visit, chart):
     opened = visit(f"{BOARD}?chart={chart}", size=PHONE, theme="dark", bypass_csp=True)
@@ -101,6 +104,7 @@ def test_a_heatmap_on_a_phone_is_a_table_whose_names_stay(visit, chart):
     assert [url for url in opened.requests if "/charts/" in url] == [], "an unseen picture was loaded"
 
 
+@pytest.mark.slow(but="opponents")
 @pytest.mark.parametrize("section", ["confidence", "opponents"])
 def test_a_wide_screen_has_a_chart_and_its_table_side_by_side(visit, section):
     page = visit(f"{BOARD}/models/{NAMES[1]}", js=False).page
@@ -112,6 +116,7 @@ def test_a_wide_screen_has_a_chart_and_its_table_side_by_side(visit, section):
     assert fits(page)
 
 
+@pytest.mark.slow(but="history-beside")
 @pytest.mark.parametrize(("chart", "table"), [("history", "beside"), ("win-rates", "beneath")])
 def test_a_wide_screen_folds_no_table_of_the_boards_charts(visit, chart, table):
     page = visit(f"{BOARD}?chart={chart}", js=False).page
@@ -125,6 +130,7 @@ def test_a_wide_screen_folds_no_table_of_the_boards_charts(visit, chart, table):
     assert fits(page)
 
 
+@pytest.mark.slow
 def test_the_table_of_a_chart_is_folded_where_there_is_no_room(visit):
     page = visit(f"{BOARD}/models/{NAMES[1]}", js=False, size=PHONE).page
     folded = page.locator("section[aria-labelledby=confidence] details")
@@ -133,6 +139,7 @@ def test_the_table_of_a_chart_is_folded_where_there_is_no_room(visit):
     expect(folded.locator("table")).to_be_visible()
 
 
+@pytest.mark.slow(but="size1")
 @pytest.mark.parametrize("size", [PHONE, DESKTOP])
 def test_a_long_title_ends_with_an_ellipsis_at_the_top_of_every_page(visit, size):
     page = visit(BOARD, js=False, size=size).page

@@ -38,7 +38,8 @@ BOARDS = {
 @pytest.fixture(scope="module")
 def site(server, template, tmp_path_factory):
     with fresh_database(server, template) as database:
-        ten_second_arenas(database)
+        ten_second_arenas(database, "settled", "noise", "newcomer", votes=2000)
+        ten_second_arenas(database, "tied")
         made_arena(database, name="empty")
         made_arena(database, name="secret", settings=ArenaSettings(entry="passcode"))
         with served(database, folder=tmp_path_factory.mktemp("responses")) as running:

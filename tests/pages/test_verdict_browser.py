@@ -75,6 +75,7 @@ def loaded_bytes(visit):
     return sum(Path(name).stat().st_size for name in files)
 
 
+@pytest.mark.slow(but="(390, 844)")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE, (1920, 1080)], ids=str)
 def test_a_match_is_found_and_read(size, folder, run, opened):
     visit = opened(folder, size=size)
@@ -118,6 +119,7 @@ def test_an_address_opens_the_same_match_for_a_colleague(folder, run, opened):
     other.go_back()
 
 
+@pytest.mark.slow
 def test_an_address_of_nothing_says_so(folder, opened):
     page = opened(folder, "#said?open=calibration/p99999/ash/birch").page
     expect(page.locator(".said-one")).to_contain_text("This match is not in this run.")
@@ -125,27 +127,27 @@ def test_an_address_of_nothing_says_so(folder, opened):
     expect(page.locator(".said-one")).to_contain_text("This match is not in this run.")
 
 
-@pytest.mark.parametrize(
-    ("shown", "fits"),
-    [
-        ("All matches", lambda group: group.results != {}),
-        ("Flips", lambda group: group.flips()),
-        ("Judges disagree", lambda group: group.disputed),
-        ("No verdict", lambda group: group.lacks()),
-        ("Failed checks", lambda group: group.failed),
-        ("All checks", lambda group: group.results == {}),
-    ],
-)
-def test_every_chip_counts_what_it_shows(shown, fits, folder, run, opened):
-    page = opened(folder, "#said").page
-    wanted = sum(map(fits, groups_of(run)))
-    expect(chip(page, shown).locator("b")).to_have_text(f"{wanted:,}")
-    chip(page, shown).click()
-    expect(page.locator(".said-count")).to_contain_text(
-        f"{wanted:,} of {len(groups_of(run)):,} matches and checks"
-    )
-    page.locator(".said-list a").first.click()
-    expect(page.locator(".said-one .judge").first).to_be_visible()
+CHIPS = {
+    "All matches": lambda group: group.results != {},
+    "Flips": lambda group: group.flips(),
+    "Judges disagree": lambda group: group.disputed,
+    "No verdict": lambda group: group.lacks(),
+    "Failed checks": lambda group: group.failed,
+    "All checks": lambda group: group.results == {},
+}
+
+
+def test_every_chip_counts_what_it_shows(folder, run, opened):
+    page, groups = opened(folder, "#said").page, groups_of(run)
+    for shown, fits in CHIPS.items():
+        wanted = sum(map(fits, groups))
+        expect(chip(page, shown).locator("b")).to_have_text(f"{wanted:,}")
+        chip(page, shown).click()
+        expect(page.locator(".said-count")).to_contain_text(
+            f"{wanted:,} of {len(groups):,} matches and checks"
+        )
+        page.locator(".said-list a").first.click()
+        expect(page.locator(".said-one .judge").first).to_be_visible()
 
 
 def test_filters_narrow_the_list(folder, run, opened):
@@ -178,6 +180,7 @@ def test_filters_narrow_the_list(folder, run, opened):
     assert "find=p00007" in page.evaluate("location.hash")
 
 
+@pytest.mark.slow
 def test_diagnostics_and_pairs_lead_to_their_matches(run, tmp_path_factory, opened):
     single = made_run(prompts=20)
     folder = written(tmp_path_factory.mktemp("linked"), single)
@@ -228,6 +231,7 @@ def test_a_phone_goes_back_to_the_list(folder, opened):
     expect(page.locator(".said-one h3")).to_be_visible()
 
 
+@pytest.mark.slow(but="checks on a dark phone")
 @pytest.mark.parametrize(
     ("inside", "size", "dark"),
     [("#said?show=flips", DESKTOP, False), ("#said?show=failed", PHONE, True)],
@@ -242,6 +246,7 @@ def test_axe_finds_nothing(inside, size, dark, folder, opened):
     assert axe(visit.page) == []
 
 
+@pytest.mark.slow
 def test_charts_are_drawn_when_they_are_opened(folder, opened):
     page = opened(folder).page
     page.locator("details.charts summary").first.click()
@@ -262,6 +267,7 @@ def test_without_scripts_the_page_says_what_it_needs(folder, opened):
     expect(page.locator("table").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_what_came_before_is_folded(tmp_path_factory, opened):
     def talk(answer):
         steps = (Message("assistant", tool_calls=(ToolCall("look", answer.model),)),)

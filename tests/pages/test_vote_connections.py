@@ -32,6 +32,7 @@ def site(server, template):
         yield running
 
 
+@pytest.mark.slow
 def test_many_clicks_are_one_vote(site, visit):
     page = ready(visit).page
     matchup = matchup_of(page)
@@ -73,6 +74,7 @@ def test_a_double_click_presses_nothing_that_came_in_its_place(site, visit, size
         assert endings(site.database, following) == []
 
 
+@pytest.mark.slow
 def test_a_double_click_is_caught_where_motion_is_unwanted_too(visit):
     """Without a script an animation guards the bar; it moves nothing."""
     page = visit(VOTE, js=False, reduced_motion="reduce").page
@@ -160,6 +162,7 @@ def test_a_server_that_is_busy_is_asked_again(site, visit):
     assert endings(site.database, matchup) == [(1, 0, False, False)]
 
 
+@pytest.mark.slow
 def test_a_vote_that_cannot_be_saved_says_so_and_can_be_tried_again(site, visit):
     opened = visit(VOTE, check=False)
     page = opened.page
@@ -185,6 +188,7 @@ def test_a_vote_that_cannot_be_saved_says_so_and_can_be_tried_again(site, visit)
     assert endings(site.database, matchup) == [(1, 0, False, False)]
 
 
+@pytest.mark.slow
 def test_leaving_with_an_unsaved_vote_is_asked_about(visit):
     page = ready(visit).page
     asked = []

@@ -83,6 +83,7 @@ def test_both_sides_have_the_same_form_and_the_same_headers(site):
         assert "model-" not in one.text
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_a_phone_shows_a_conversation_without_scrolling_sideways(visit):
     page = visit("/arenas/arena/vote", size=PHONE, bypass_csp=True).page

@@ -68,6 +68,7 @@ def test_space_skips(site, visit):
     assert endings(site.database, matchup) == [(2, None, False, False)]
 
 
+@pytest.mark.slow
 def test_keys_stand_on_the_buttons_and_mean_nothing_elsewhere(site, visit):
     page = ready(visit).page
     matchup = matchup_of(page)
@@ -109,6 +110,7 @@ def test_keys_can_be_turned_off_and_stay_off(site, visit):
     voted(page, "A is better")
 
 
+@pytest.mark.slow
 def test_keys_can_be_turned_off_in_a_narrow_window(site, visit):
     """One that is wide, at 200 %."""
     page = ready(visit, size=(640, 400)).page
@@ -121,6 +123,7 @@ def test_keys_can_be_turned_off_in_a_narrow_window(site, visit):
     assert endings(site.database, matchup) == []
 
 
+@pytest.mark.slow
 def test_a_tag_that_was_ticked_does_not_swallow_the_keys(site, visit):
     """Space belongs to the box; letters go on."""
     page = ready(visit).page
@@ -153,6 +156,7 @@ def test_the_focus_goes_along(visit):
     expect(stage(page).get_by_role("heading", name="Prompt")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_everything_can_be_reached_by_the_tab_key(site, visit):
     page = ready(visit).page
     reached = []

@@ -68,6 +68,7 @@ def site(server, template, tmp_path_factory):
             yield running
 
 
+@pytest.mark.slow(but="arabic-ar-phone")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("arena", "language"), [("arabic", "ar"), ("hebrew", "he")])
 def test_texts_run_from_right_to_left_where_their_language_does(visit, size, arena, language):
@@ -112,6 +113,7 @@ def test_images_show_before_the_vote_and_after_it(visit, size, js):
     opened.check()
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_the_next_images_are_loaded_before_they_are_wanted(visit):
     opened = visit("/arenas/image/vote")
@@ -188,6 +190,7 @@ def test_apps_run_and_reach_nothing(site, visit, size):
     ]
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_an_app_that_is_shown_next_starts_only_once(visit):
     """The frame is not moved when it comes into view: moved frames start anew."""
@@ -211,6 +214,7 @@ def test_an_app_that_is_shown_next_starts_only_once(visit):
     assert not [url for url in asked if f"/m/{following}" in url]
 
 
+@pytest.mark.slow
 def test_an_app_opened_alone_is_shown_as_its_source(site, visit):
     """Alone it could go to another page, and tell what it knows: nothing around it would say no."""
     opened = visit("/arenas/app/vote", js=True, check=False)
@@ -228,6 +232,7 @@ def test_an_app_opened_alone_is_shown_as_its_source(site, visit):
     assert not [url for url in answered if "tripwire" in url or "/api/" in url]
 
 
+@pytest.mark.slow
 def test_a_long_prompt_is_folded_and_opens_without_a_script(visit):
     page = visit("/arenas/long/vote", js=False).page
     start(page)
@@ -239,6 +244,7 @@ def test_a_long_prompt_is_folded_and_opens_without_a_script(visit):
     expect(stage(page).locator(".excerpt")).to_be_hidden()
 
 
+@pytest.mark.slow(but="False")
 @pytest.mark.parametrize("js", [True, False])
 def test_of_an_endless_response_the_whole_is_a_click_away(visit, js):
     opened = visit("/arenas/endless/vote", js=js)

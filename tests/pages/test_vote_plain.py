@@ -138,6 +138,7 @@ def test_the_next_matchup_comes_with_a_line_about_the_vote_before(visit, size, j
         assert names == (stood[::-1] if button == "B is better" else stood)
 
 
+@pytest.mark.slow
 def test_the_line_about_the_vote_before_is_for_its_own_voter_and_a_final_vote(site):
     """Looking at an address reveals nothing, and changes nothing."""
     owner, guest = site.client(), site.client()
@@ -163,7 +164,7 @@ def test_the_line_about_the_vote_before_is_for_its_own_voter_and_a_final_vote(si
     assert owner.post(VOTE, data={"last": "0-" + "A" * 32}).headers["location"] == VOTE
 
 
-@pytest.mark.slow(but="script")
+@pytest.mark.slow
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_what_is_wrong_is_asked_only_where_both_are_bad(visit, js):
     page = visit(VOTE, js=js).page
@@ -217,6 +218,7 @@ def test_a_phone_shows_one_response_at_a_time(visit):
     assert width <= PHONE[0], "the page is wider than the phone"
 
 
+@pytest.mark.slow
 def test_a_vote_is_undone_and_cast_again(site, visit):
     page = visit(VOTE, js=False).page
     start(page)
@@ -270,6 +272,7 @@ def test_a_ballot_that_no_page_sends_is_refused(site, ballot):
     assert endings(site.database, matchup) == []
 
 
+@pytest.mark.slow
 def test_what_is_said_beside_the_vote_is_kept_and_goes_on_with_it(site, visit):
     page = visit(VOTE, js=False).page
     start(page)
@@ -320,6 +323,7 @@ def test_the_back_button_brings_no_second_vote(site, visit, js):
     assert endings(site.database, matchup)[0][:3] == (1, 0, False)
 
 
+@pytest.mark.slow
 def test_a_matchup_that_ran_out_says_so_and_leads_on(site, visit):
     page = visit(VOTE, js=False).page
     start(page)
@@ -332,6 +336,7 @@ def test_a_matchup_that_ran_out_says_so_and_leads_on(site, visit):
     assert endings(site.database, matchup) == [(3, None, False, False)]
 
 
+@pytest.mark.slow
 def test_a_matchup_is_reported(site, visit):
     page = visit(VOTE, js=False).page
     start(page)

@@ -64,6 +64,7 @@ def middle(one):
     return one["x"] + one["width"] / 2
 
 
+@pytest.mark.slow(but="long")
 @pytest.mark.parametrize("name", ["short", "long"])
 def test_every_button_stands_under_what_it_is_about(visit, name):
     """A under A, B under B, tie and both bad between; in view, and near the text however high the window is."""
@@ -86,6 +87,7 @@ def test_every_button_stands_under_what_it_is_about(visit, name):
         assert text["width"] <= 46 * 16
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_what_continues_below_says_so_until_its_end_is_in_view(visit):
     page = visit("/arenas/long/vote").page
@@ -100,6 +102,7 @@ def test_what_continues_below_says_so_until_its_end_is_in_view(visit):
     expect(stage(page).get_by_text("more below").first).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_wide_code_and_tables_scroll_in_a_frame_with_shadows(visit):
     page = visit("/arenas/wide/vote", js=False, size=PHONE).page
     start(page)
@@ -151,6 +154,7 @@ def test_a_response_is_shown_as_it_was_written(visit):
     opened.check()
 
 
+@pytest.mark.slow
 def test_raw_text_opens_in_a_tab_of_its_own_without_scripts(visit):
     page = visit("/arenas/short/vote", js=False).page
     start(page)
@@ -159,6 +163,7 @@ def test_raw_text_opens_in_a_tab_of_its_own_without_scripts(visit):
     expect(opened.value.locator("body")).to_contain_text("**Yes.**")
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_the_text_size_is_kept_in_the_browser(visit):
     page = visit("/arenas/short/vote").page

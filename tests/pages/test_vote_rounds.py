@@ -111,6 +111,7 @@ def test_a_vote_is_undone_and_recast_by_keys_again_and_again(site, visit):
         assert connection.execute("SELECT count(*) FROM remarks").fetchone() == (0,)
 
 
+@pytest.mark.slow
 def test_a_page_that_is_loaded_after_an_undo_has_the_ballot_that_is_open(site, visit):
     page = ready(visit).page
     matchup = matchup_of(page)
@@ -129,6 +130,7 @@ def test_a_page_that_is_loaded_after_an_undo_has_the_ballot_that_is_open(site, v
     assert endings(site.database, matchup) == [(1, 1, False, False)]
 
 
+@pytest.mark.slow
 def test_what_is_fetched_ahead_and_comes_after_an_undo_is_not_shown(site, visit):
     """The server released it meanwhile."""
     page = visit(VOTE).page
@@ -161,6 +163,7 @@ def test_what_is_fetched_ahead_and_comes_after_an_undo_is_not_shown(site, visit)
     assert endings(site.database, following) == [(1, 2, False, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_names_come_by_themselves_when_the_time_is_over(site, visit, size):
     page = ready_by_the_clock(visit, size=size).page
@@ -198,6 +201,7 @@ def test_names_wait_for_a_comment_that_is_being_written(site, visit):
         ).fetchone() == (["well-written"], "it is the clearer one")
 
 
+@pytest.mark.slow
 def test_a_vote_is_final_at_once_where_nothing_can_be_taken_back(site, visit):
     page = ready(visit, "/arenas/final/vote").page
     matchup = matchup_of(page)
@@ -206,6 +210,7 @@ def test_a_vote_is_final_at_once_where_nothing_can_be_taken_back(site, visit):
     assert endings(site.database, matchup) == [(1, 2, False, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_names_that_nobody_waited_for_are_told_beside_the_next_matchup(visit, size):
     """Quietly: nothing moves, nothing is announced, and no later matchup is called the last one."""
@@ -282,6 +287,7 @@ def test_a_page_that_is_loaded_again_after_the_vote_shows_what_became_of_it(site
     assert endings(site.database, matchup) == [(1, 0, True, False)]
 
 
+@pytest.mark.slow
 def test_a_report_is_sent_without_leaving(site, visit):
     page = ready(visit).page
     matchup = matchup_of(page)

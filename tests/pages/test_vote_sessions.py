@@ -116,6 +116,7 @@ def test_a_vote_on_a_response_that_is_known_by_name_is_not_called_counted(visit,
     expect(line(page)).to_contain_text("Not counted: you knew a model's name. A is better")
 
 
+@pytest.mark.slow
 def test_your_own_votes_promise_no_names_where_none_are_told(visit, site):
     page = visit(NEVER, js=False).page
     start(page)
@@ -126,7 +127,7 @@ def test_your_own_votes_promise_no_names_where_none_are_told(visit, site):
     ).to_be_visible()
 
 
-@pytest.mark.slow(but="script")
+@pytest.mark.slow
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_the_vote_before_can_be_undone_from_the_next_matchup(site, visit, js):
     opened = visit(SESSION, js=js)
@@ -142,7 +143,7 @@ def test_the_vote_before_can_be_undone_from_the_next_matchup(site, visit, js):
     opened.check()
 
 
-@pytest.mark.slow(but="plain")
+@pytest.mark.slow
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_why_is_said_on_the_page_of_the_vote_and_names_are_not(site, visit, js):
     opened = visit(SESSION, js=js)
@@ -159,7 +160,7 @@ def test_why_is_said_on_the_page_of_the_vote_and_names_are_not(site, visit, js):
     opened.check()
 
 
-@pytest.mark.slow(but="plain")
+@pytest.mark.slow
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_an_arena_that_tells_no_names_goes_on_for_ever(site, visit, js):
     opened = visit(NEVER, js=js)

@@ -74,6 +74,7 @@ def test_a_phone_takes_no_vote_before_both_were_on_screen(site, visit):
     opened.check()
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_a_key_takes_no_vote_either(site, visit):
     opened = visit(VOTE, size=PHONE)
@@ -112,6 +113,7 @@ def test_a_response_below_the_screen_has_not_been_shown(site, visit):
     assert len(logged(site, matchup)) == 1
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_side_by_side_both_are_shown_at_once(site, visit):
     opened = ready(visit)

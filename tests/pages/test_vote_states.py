@@ -101,6 +101,7 @@ def test_every_state_can_be_read(visit, size, theme):
     readable(page, iframes=False)
 
 
+@pytest.mark.slow
 @needs_bundle
 @pytest.mark.parametrize("size", SIZES)
 def test_no_room_is_wasted_and_nothing_stands_askew(visit, size):
@@ -119,8 +120,8 @@ def test_no_room_is_wasted_and_nothing_stands_askew(visit, size):
     assert stage(page).locator(".result").bounding_box()["x"] == heading["x"]
 
 
+@pytest.mark.slow(but="phone-app")
 @needs_axe
-@pytest.mark.slow(but=("phone-image", "phone-audio", "phone-app"))
 @pytest.mark.parametrize("kind", ["image", "audio", "app"])
 @pytest.mark.parametrize("size", SIZES)
 def test_every_kind_can_be_read(visit, size, kind):

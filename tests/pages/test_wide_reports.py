@@ -46,6 +46,7 @@ def report(tmp_path_factory):
     return tiltyard.rate(rows, by="category").write(tmp_path_factory.mktemp("wide") / "run") / "report.html"
 
 
+@pytest.mark.slow
 def test_a_report_of_sixty_models_is_short_and_readable(browser, report, tmp_path):
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(report.as_uri() + "#board-3")

@@ -56,6 +56,7 @@ def check_stage(page, where, *, tabs):
         assert len({round(side["width"]) for side in sides}) == 1, (where, width, sides)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", *(pytest.param(kind, marks=pytest.mark.slow) for kind in FILES)])
 def test_a_wider_window_never_narrows_the_responses(visit, kind):
     page = visit(f"/arenas/{kind}/vote", js=False).page

@@ -123,6 +123,7 @@ def test_a_wrong_password_is_refused_and_no_address_listens(used):
             assert connection.execute("SHOW server_encoding").fetchone() == ("UTF8",)
 
 
+@pytest.mark.slow
 def test_drivers_and_programs_understand_its_address(used):
     import sqlalchemy
 
@@ -180,6 +181,7 @@ def test_one_that_died_is_started_again_at_the_same_address(used, long):
     assert postmaster(used) is None
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_server_and_the_last_one_stops_it(used):
     with user_process(used) as (process, url):
         running = postmaster(used)
@@ -334,6 +336,7 @@ def test_a_setting_that_makes_no_sense_is_told_from_the_log(used):
         embedded(used).start()
 
 
+@pytest.mark.slow
 def test_a_machine_without_the_locale_gets_that_of_postgresql(home, monkeypatch):
     """macOS has no C.UTF-8."""
     real = Binaries.attempt

@@ -25,7 +25,7 @@ _TITLES = {
 _PROMPTS = 24
 
 
-def ten_second_arenas(url: str, *names: str, evaluated_every: int = 2500) -> None:
+def ten_second_arenas(url: str, *names: str, votes: int = 5000, evaluated_every: int | None = None) -> None:
     """Make these arenas, or all of them, with their votes and boards; two thirds of the prompts are about coding."""
     for name in names or _STRENGTHS:
         strengths = _STRENGTHS[name]
@@ -35,7 +35,7 @@ def ten_second_arenas(url: str, *names: str, evaluated_every: int = 2500) -> Non
                 len(NAMES),
                 _PROMPTS,
                 name=name,
-                policy=Policy(phase=4, evaluated_every=evaluated_every),
+                policy=Policy(phase=4, evaluated_every=evaluated_every or votes // 2),
                 settings=ArenaSettings(order="bradley-terry" if name == "tied" else "conservative"),
             )
         )
@@ -50,7 +50,7 @@ def ten_second_arenas(url: str, *names: str, evaluated_every: int = 2500) -> Non
                 "UPDATE prompts SET category = CASE WHEN prompt < 16 THEN 'coding' ELSE 'law' END WHERE arena = %s",
                 (arena.arena,),
             )
-        lay_votes(url, arena.arena, 5000, len(strengths), _PROMPTS, sessions=150, strengths=strengths)
+        lay_votes(url, arena.arena, votes, len(strengths), _PROMPTS, sessions=150, strengths=strengths)
         if len(strengths) < len(NAMES):
             asyncio.run(_few_votes(url, arena))
         close_window(url, arena.arena)

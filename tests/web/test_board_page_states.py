@@ -71,6 +71,7 @@ def _files_hold_what_the_permalink_shows(reader, sha256):
     assert reader.get(files["csv"].replace(sha256, "0" * 64)).status_code == 404
 
 
+@pytest.mark.slow(but=("1", "4"))
 @pytest.mark.parametrize("phase", [1, 2, 3, 4])
 def test_each_phase_shows_what_it_has_and_says_why_the_rest_is_missing(server, template, tmp_path, phase):
     with fresh_database(server, template) as database:
@@ -166,6 +167,7 @@ def test_an_arena_without_prompts_says_so(server, template, tmp_path):
     assert "no prompts" in answer.json()["detail"]
 
 
+@pytest.mark.slow(but="2")
 @pytest.mark.parametrize("phase", [1, 2, 4])
 def test_the_front_door_names_those_whose_range_begins_at_one_and_no_others(
     server, template, tmp_path, phase

@@ -25,15 +25,17 @@ from tiltyard.settings.arena_settings import ArenaSettings
 def site(
     server: str, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, PathProxy]]:
-    """The database and the address of a service of two processes."""
+    """The database and the address of a service of two processes, with a live arena too."""
     home = tmp_path_factory.mktemp("home")
-    with fresh_database(server, template) as database:
+    with faulty_upstream(process=True) as upstream, fresh_database(server, template) as database:
         add_arenas(database, home)
+        add_live_arena(database, upstream, [f"m{number}@tokens=90,rate=30" for number in range(4)])
         with replicas(database, home) as proxy:
             yield database, proxy
 
 
-@pytest.mark.parametrize("votes", [10, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.slow(but=("texts-vote_by_api-10", "pictures-vote_by_page-10"))
+@pytest.mark.parametrize("votes", [10, 500])
 @pytest.mark.parametrize("way", [vote_by_api, vote_by_page])
 @pytest.mark.parametrize("arena", ARENAS)
 def test_no_honest_vote_is_unseen_or_refused(
@@ -56,6 +58,7 @@ def test_no_honest_vote_is_unseen_or_refused(
     assert len({server for _, server in proxy.passed}) == 2
 
 
+@pytest.mark.slow(but="shared-link")
 @pytest.mark.parametrize("way", ["invitation", "shared-link", "passcode"])
 def test_an_admission_is_one_voter_in_both_processes(site: tuple[str, PathProxy], way: str) -> None:
     """The attack: a new client for each vote, which has what let in and nothing else."""
@@ -83,17 +86,6 @@ def test_an_admission_is_one_voter_in_both_processes(site: tuple[str, PathProxy]
         assert connection.execute(query, (way,)).fetchone() == (1, 6)
 
 
-@pytest.fixture(scope="module")
-def live(
-    server: str, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, PathProxy]]:
-    """A live arena in a service of two processes."""
-    with faulty_upstream(process=True) as upstream, fresh_database(server, template) as database:
-        add_live_arena(database, upstream, [f"m{number}@tokens=90,rate=30" for number in range(4)])
-        with replicas(database, tmp_path_factory.mktemp("home")) as proxy:
-            yield database, proxy
-
-
 async def read_all(client: httpx2.AsyncClient, address: str, battle: dict[str, Any]) -> tuple[str, str]:
     """Both answers as a process streams them."""
     body = b""
@@ -107,9 +99,9 @@ async def read_all(client: httpx2.AsyncClient, address: str, battle: dict[str, A
 
 
 @pytest.mark.parametrize("streams", [3, pytest.param(50, marks=pytest.mark.slow)])
-def test_live_answers_are_read_from_either_process(live: tuple[str, PathProxy], streams: int) -> None:
+def test_live_answers_are_read_from_either_process(site: tuple[str, PathProxy], streams: int) -> None:
     """Each battle is read from both processes at once; one of them does not run it."""
-    database, proxy = live
+    database, proxy = site
     addresses = proxy.servers
 
     async def voter(number: int) -> None:
@@ -136,8 +128,8 @@ def test_live_answers_are_read_from_either_process(live: tuple[str, PathProxy], 
         assert connection.execute("SELECT count(*) FROM live_slots").fetchone() == (0,)
 
 
-def test_one_voter_who_begins_twice_at_once_pays_for_one_pair(live: tuple[str, PathProxy]) -> None:
-    database, proxy = live
+def test_one_voter_who_begins_twice_at_once_pays_for_one_pair(site: tuple[str, PathProxy]) -> None:
+    database, proxy = site
     with connect(database) as connection:
         (before,) = connection.execute("SELECT count(*) FROM live_calls").fetchone() or (0,)
 

@@ -15,7 +15,7 @@ from tiltyard.postgres.connections import connect
 SHADOW, PAGES = "/api/v1/arenas/arena/shadow", "/operator/arenas/arena"
 
 
-@pytest.fixture(scope="module", params=[1, 3])
+@pytest.fixture(scope="module", params=[pytest.param(1, marks=pytest.mark.slow), 3])
 def running(request, server, template, tmp_path_factory):
     with fresh_database(server, template) as database:
         shown_board(

@@ -64,6 +64,7 @@ def test_an_unknown_board_has_no_picture(place):
     assert place.client().get(f"/arenas/arena/boards/{'0' * 64}/card.png").status_code == 404
 
 
+@pytest.mark.slow(but="settings1")
 @pytest.mark.parametrize("settings", [{"visibility": "closed"}, {"entry": "passcode"}])
 def test_a_private_arena_has_neither_preview_nor_picture_nor_frame(server, template, tmp_path, settings):
     with fresh_database(server, template) as database:

@@ -78,6 +78,7 @@ def say(board, sentence):
     assert not CLAIMS.search(sentence), sentence
 
 
+@pytest.mark.slow(but="settled")
 @pytest.mark.parametrize("board", [pytest.param(name, marks=pytest.mark.slow(but_every=3)) for name in FILES])
 def test_what_a_terminal_says_of_a_file(board, tmp_path):
     file = tmp_path / "battles.jsonl"

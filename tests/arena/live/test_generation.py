@@ -256,6 +256,7 @@ def test_thinking_counts_as_a_sign_of_life_and_is_not_shown() -> None:
     assert texts(frames) == ("done", "Hello there.")
 
 
+@pytest.mark.slow
 def test_an_answer_that_never_ends_is_ended() -> None:
     drip = StreamScript([(19.0, "x")] * 60)
     _, end = Turn(chat(drip), chat()).run()

@@ -52,6 +52,7 @@ def check_upgraded(home, done, old):
     assert upgrade(home) is None
 
 
+@pytest.mark.slow
 def test_debians_15_becomes_18(home, debian):
     fill(home, DEBIAN)
     with pytest.raises(StoreFault, match="PostgreSQL 15"):

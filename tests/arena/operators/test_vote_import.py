@@ -94,21 +94,21 @@ async def read_board(pool, arena):
 
 
 def test_the_board_equals_that_of_the_same_votes_cast_live(database, tmp_path):
-    live = voted(database, votes=320)
+    live = voted(database, votes=120)
     path = exported(database, live.arena, tmp_path / "votes.jsonl")
     other = made_arena(database, name="other")
-    assert bring(database, path, "other").added == 320
+    assert bring(database, path, "other").added == 120
     rate(database)
     cast, brought = board(database, live.arena), board(database, other.arena)
     assert cast.pop("serving")["widest"] == brought.pop("serving")["widest"]
     different = {name for name in cast if cast[name] != brought[name]}
     assert different == {"arena", "at", "position"}
     assert brought.keys() - cast.keys() == {"imported"}
-    assert brought["imported"] == 320
+    assert brought["imported"] == 120
     assert brought["rows"]
     with connect(database) as connection:
         folds = replay_log(connection, other.arena, brought["position"], 0)
-    assert folds[0].votes == 320
+    assert folds[0].votes == 120
 
 
 KILLED = """
@@ -139,6 +139,7 @@ asyncio.run(run())
 """
 
 
+@pytest.mark.slow(but="120")
 @pytest.mark.parametrize("last", [0, 120, 200])
 def test_an_import_that_was_killed_goes_on_and_doubles_nothing(database, tmp_path, last):
     arena = made_arena(database)

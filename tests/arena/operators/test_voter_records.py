@@ -270,6 +270,7 @@ async def test_matchups_fetched_ahead_and_never_shown_are_skips(database):
     assert found.shown.voted.tolist() == [False, False, False, True]
 
 
+@pytest.mark.slow(but="3")
 @pytest.mark.parametrize("mark", ["3", "NULL"])
 def test_votes_of_flagged_sessions_wait_for_the_operator(database, mark):
     """The attack: one invitation, whose votes count at once, was enough for eight ranks in a small arena."""

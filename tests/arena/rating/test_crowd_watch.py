@@ -122,6 +122,7 @@ def explain(yard, position, **options):
     return asyncio.run(explaining())
 
 
+@pytest.mark.slow(but="True")
 @pytest.mark.parametrize("keep_out", [False, True])
 def test_those_who_change_a_crowd_are_held_and_the_board_goes_on(make_yard, connection, keep_out):
     """The attack: 75 votes for one model took the official status away from everybody."""
@@ -179,6 +180,7 @@ def test_many_votes_at_once_are_held_as_if_they_had_come_one_by_one(make_yard, c
     assert board(yard)["votes"] == 1075 - len(held)
 
 
+@pytest.mark.slow
 def test_a_rater_that_starts_later_sees_the_same(make_yard, connection):
     yard = make_yard()
     votes(yard, 900)
@@ -227,6 +229,7 @@ def test_a_rater_of_an_earlier_term_holds_nobody(make_yard):
     assert yard.sql("SELECT count(*) FROM exclusions") == [(1,)]
 
 
+@pytest.mark.slow
 def test_those_who_change_the_crowd_of_a_live_arena_are_held(make_yard, connection):
     yard = make_yard(ArenaSettings(snapshot_seconds=0.05, undo_seconds=0, kind="live"))
     rater, told = rater_of(yard, connection)

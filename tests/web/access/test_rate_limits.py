@@ -303,7 +303,8 @@ def test_networks_and_arenas_have_limits_and_private_arenas_none_by_network(data
         assert (new.status_code, "in this arena" in new.json()["detail"]) == (429, True)
 
 
-@pytest.mark.parametrize("voters", [60, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.slow(but="True-60")
+@pytest.mark.parametrize("voters", [60, 300])
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_lecture_hall_of_invited_voters_votes_from_one_address(database, voters, alone):
     """With one link for all, by the limits of a public address; with a link for each, by any limits of networks."""

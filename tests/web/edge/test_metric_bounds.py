@@ -14,6 +14,8 @@ from tiltyard.postgres.connections import connect
 from tiltyard.web.edge.metrics import ProcessMetrics, metrics_page
 
 ARENA_COUNT = 10_000
+#: Enough for several sweeps of 300 logs.
+SWEPT_COUNT = 1_000
 
 
 def lags(count, unrated=lambda k: k % 7):
@@ -115,7 +117,7 @@ class Counting:
 
 @pytest.fixture
 def counting(monkeypatch):
-    made = Counting(ARENA_COUNT)
+    made = Counting(SWEPT_COUNT)
     monkeypatch.setattr(rater_lag, "_progress", made.progress)
     monkeypatch.setattr(rater_lag, "_head", made.head)
     return made
@@ -123,19 +125,19 @@ def counting(monkeypatch):
 
 def test_a_sweep_looks_at_few_logs_and_at_all_in_turn(counting):
     sweep, seen = LagSweep(), set()
-    for _ in range(ARENA_COUNT // 200 + 1):
+    for _ in range(SWEPT_COUNT // 200 + 1):
         counting.looked.clear()
-        assert len(sweep.read(None)) == ARENA_COUNT
+        assert len(sweep.read(None)) == SWEPT_COUNT
         assert len(counting.looked) == len(set(counting.looked)) == 300
         seen |= set(counting.looked)
-    assert seen == set(range(ARENA_COUNT))
+    assert seen == set(range(SWEPT_COUNT))
 
 
 def test_an_arena_that_is_behind_is_looked_at_until_it_is_not(counting):
     sweep = LagSweep()
     counting.heads[7] = 25
     behind = []
-    for _ in range(ARENA_COUNT // 200 + 1):
+    for _ in range(SWEPT_COUNT // 200 + 1):
         behind = [lag.arena for lag in sweep.read(None) if lag.unrated]
     assert behind == ["arena-00007"]
     counting.looked.clear()

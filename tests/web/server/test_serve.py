@@ -96,6 +96,7 @@ def test_it_serves_an_answers_file_and_stops_cleanly(database, tmp_path):
         nobody_is_connected(connection)
 
 
+@pytest.mark.slow
 def test_it_serves_a_live_arena_from_a_models_file(database, tmp_path):
     models = tmp_path / "models.yaml"
     local = "provider: openai, base_url: 'http://127.0.0.1:8081/v1', price: {input: 0, output: 0}"

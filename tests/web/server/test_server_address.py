@@ -57,6 +57,7 @@ def test_the_public_address_goes_first(database, monkeypatch, tmp_path, set_here
             assert "--base-url" in done.err
 
 
+@pytest.mark.slow
 def test_a_server_on_any_free_port_says_which(database, tmp_path, monkeypatch):
     answers = answers_file(tmp_path / "poems.jsonl", 2, 2)
     home = tmp_path / "home"

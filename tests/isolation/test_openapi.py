@@ -27,7 +27,7 @@ def is_of_live_arenas(operation):
 def test_no_generated_request_breaks_anything(found):
     from support.api_fuzzing import check, fuzzed
 
-    missed = {one for one in check(fuzzed(found, 3), 130) if not is_of_live_arenas(one)}
+    missed = {one for one in check(fuzzed(found, 8, every=2), 180) if not is_of_live_arenas(one)}
     assert len(missed) <= 20, f"too little of the API was reached: {missed}"
 
 

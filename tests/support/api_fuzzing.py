@@ -163,11 +163,11 @@ def _session(client):
     return made
 
 
-def fuzzed(found, examples, only=""):
-    """All operations in turn, or those whose name has these letters."""
+def fuzzed(found, examples, only="", every=1):
+    """All operations in turn, or one of so many, or those whose name has these letters."""
     document = found.clients["nobody"].get("/api/v1/openapi.json").json()
     fuzzing = Fuzzing(found)
-    for result in schemathesis.openapi.from_dict(document).get_all_operations():
+    for result in list(schemathesis.openapi.from_dict(document).get_all_operations())[::every]:
         if only in result.ok().label:
             fuzzing.run(result.ok(), examples)
     rate(found.site.database)

@@ -28,7 +28,7 @@ from tiltyard.settings.arena_settings import ArenaSettings
 MODELS, TARGET = 6, 5
 #: Nearly any board is official.
 LENIENT = Policy(
-    published_rd=350, published_pairs=0.01, published_coverage=0.01, evaluated_every=50, evaluations=1
+    published_rd=350, published_pairs=0.01, published_coverage=0.01, evaluated_every=150, evaluations=1
 )
 AT_ONCE = ArenaSettings(snapshot_seconds=0.05, undo_seconds=0)
 

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.postgres_servers import DEBIAN, fresh_database, kept_database, migrated_template, postgres
+from support.sizes import sized
 
 settings.register_profile(
     "repeatable",
     deadline=None,
     derandomize=True,
-    max_examples=30,
+    max_examples=sized(12, 60),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")

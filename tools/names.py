@@ -164,15 +164,27 @@ LONG_SIGNATURES = {
 
 
 @cache
+def text_of(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+@cache
 def parsed(path: str) -> ast.Module:
-    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return ast.parse(text_of(path))
+
+
+@cache
+def named(path: str) -> tuple[ast.AST, ...]:
+    """The classes, functions and imports of a file."""
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom)
+    return tuple(node for node in ast.walk(parsed(path)) if isinstance(node, kinds))
 
 
 def repeated_classes() -> Iterator[str]:
     """A public class name is defined once."""
     files = defaultdict(set)
     for path in PATHS:
-        for node in ast.walk(parsed(path)):
+        for node in named(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 files[node.name].add(path)
     for name, paths in files.items():
@@ -233,7 +245,7 @@ def long_signatures() -> Iterator[str]:
     for path in PATHS:
         if "/cli/" in path or "/kernels/" in path or path == "lab/__main__.py":
             continue
-        for node in ast.walk(parsed(path)):
+        for node in named(path):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
@@ -276,9 +288,9 @@ def second_mechanisms() -> Iterator[str]:
     """Each mechanism is written once."""
     for pattern, allowed in ONE_OF_EACH.items():
         users = {
-            path.relative_to(PACKAGE).as_posix()
-            for path in PACKAGE.rglob("*.py")
-            if re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
+            path.removeprefix("src/tiltyard/")
+            for path in PATHS
+            if path.startswith("src/") and re.search(pattern, text_of(path), re.MULTILINE)
         }
         for user in sorted(users ^ allowed):
             yield f"{user}: use foundation.caches, foundation.local_files or load_statements, not {pattern}"
@@ -295,7 +307,7 @@ def import_cycles() -> Iterator[str]:
     graph: dict[str, set[str]] = {}
     for path, name in names.items():
         imported: set[str] = set()
-        for node in ast.walk(parsed(path)):
+        for node in named(path):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 members = (f"{node.module}.{alias.name}" for alias in node.names)
                 imported |= {member if member in modules else node.module for member in members}

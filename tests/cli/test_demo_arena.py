@@ -119,15 +119,6 @@ def test_votes_count_at_once_also_on_a_public_address(database, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_arena_without_votes_has_its_answers(database, tmp_path):
-    assert filled(database, tmp_path, 0) == 0
-    with connect(database) as connection:
-        (models,) = connection.execute("SELECT count(*) FROM models").fetchone()
-        (events,) = connection.execute("SELECT count(*) FROM events WHERE kind = 0").fetchone()
-    assert (models, events) == (9, 0)
-
-
-@pytest.mark.slow
 def test_nobody_votes_in_an_arena_of_others_that_has_the_same_name(database, tmp_path):
     made_arena(database, name="demo")
     with pytest.raises(Conflict, match="does not have the demo's models"):

@@ -41,17 +41,6 @@ def test_a_forecast_answers_first_and_shows_its_tables():
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
-@pytest.mark.slow
-def test_more_seeds_extend_what_is_kept(home):
-    run("simulate", *SMALL, "--seeds", 1)
-    assert kept_seeds(home) == [0]
-    more = run("simulate", *SMALL, "--seeds", 3)
-    assert kept_seeds(home) == [0, 1, 2]
-    assert run("simulate", *SMALL, "--seeds", 3) == more
-    assert run("simulate", *SMALL, "--seeds", 1, "--seed", 2).code == 0
-    assert kept_seeds(home) == [0, 1, 2]
-
-
 def test_ctrl_c_keeps_what_is_finished(home, monkeypatch):
     made = arena_forecast.run_study
 
@@ -178,22 +167,6 @@ def test_every_option_of_a_world_reaches_it(tmp_path):
     assert {name: settings[name] for name in arena} == arena
     assert (settings["volatility"], settings["policy"]["fairness"]) == (0.06, "scoped")
     assert (settings["world"]["close_top"], document["votes_per_day"]) == (False, 9)
-
-
-def test_all_matchmakers_are_compared():
-    sizes = ("--models", 5, "--prompts", 25, "--votes", 750, "--processes", 0)
-    ran = run("simulate", *sizes, "--seeds", 1, "--compare")
-    assert "Matchmakers on the" in ran.out
-    for name in ("policy", "v1", "uniform", "nearest", "thompson"):
-        assert re.search(rf"^{name} ", ran.out, re.MULTILINE)
-
-
-@pytest.mark.slow
-def test_large_arenas_show_both_kinds_of_fairness_unless_one_is_named():
-    sizes = ("--models", 33, "--prompts", 5, "--votes", 750, "--processes", 0, "--seeds", 1)
-    assert "or scoped fairness" in run("simulate", *sizes).out
-    assert "Strict or scoped fairness" not in run("simulate", *sizes, "--fairness", "strict").out
-    assert "Strict or scoped fairness" not in run("simulate", *sizes, "--matchmaker", "v1").out
 
 
 WRONG = {

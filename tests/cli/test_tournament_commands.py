@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import yaml
 
 from support.arranged import Arranged, arrange
 from support.command import Watched, run
@@ -68,37 +67,6 @@ def test_what_is_wrong_in_the_file_is_named_with_line_and_field(tmp_path, comman
         return
     assert re.search(r"tournament\.yaml, line \d+", ran.err), ran.err
     assert problem in ran.err
-
-
-def test_each_problem_of_a_file_is_on_a_line_of_its_own(tmp_path):
-    arranged = arrange(tmp_path, judge=NOWHERE).change(
-        budget_usd=-1, shard_size=0, checks={"a\nb": 1, "repats": 1}
-    )
-    err = arranged.call("run", "tournament.yaml").err
-    problems = re.findall(r"^(?:tiltyard: )?\S+, line \d+, ([\w.]+): ", err, re.MULTILINE)
-    assert problems == ["checks.repats", "budget_usd", "shard_size"]
-    assert "\\n" not in err
-
-
-def test_a_file_that_is_no_yaml_or_not_there(tmp_path):
-    arranged = arrange(tmp_path, judge=NOWHERE)
-    arranged.config.write_text("entrants: [a, b\njudge: {")
-    ran = arranged.call("run", "tournament.yaml")
-    assert ran.code == 2
-    assert "tournament.yaml, line" in ran.err
-    ran = arranged.call("run", "nothing.yaml")
-    assert ran.code == 2
-    assert "nothing.yaml" in ran.err
-
-
-def test_files_that_the_configuration_names_and_that_are_not_there(tmp_path):
-    for name in ("prompts.jsonl", "answers.jsonl"):
-        arranged = arrange(tmp_path, judge=NOWHERE)
-        (tmp_path / name).unlink()
-        ran = arranged.call("plan", "tournament.yaml")
-        assert ran.code == 2
-        assert name in ran.err
-        assert "internal error" not in ran.err
 
 
 @pytest.mark.parametrize("options", [("--n-perms", 0), ("--limit-pairs", 0), ("--budget-usd", -1)])
@@ -171,14 +139,6 @@ def test_dimensions_and_modes_are_parts_of_file_names(tmp_path, name):
         assert ran.code == 2
         assert "of letters, digits" in ran.err
         assert not CONTROL.search(ran.err)
-
-
-@pytest.mark.slow
-def test_a_folder_with_an_odd_name_is_printed_harmlessly(tmp_path):
-    arranged = recorded(tmp_path)
-    ran = arranged.done("run", "tournament.yaml", "--output-dir", "o\x1b[31m ut")
-    assert not CONTROL.search(ran.out + ran.err)
-    assert (tmp_path / "o\x1b[31m ut" / "manifest.json").is_file()
 
 
 def test_what_a_provider_says_is_printed_harmlessly(tmp_path):
@@ -269,21 +229,3 @@ def test_durations_for_people(seconds, text):
     from tiltyard.cli.progress import _duration
 
     assert _duration(seconds) == text
-
-
-@pytest.mark.slow
-def test_the_variables_file_names_home_and_keys(tmp_path, monkeypatch):
-    """Everything that the environment may say can stand in ``.env``."""
-    with paid_llm(key="sesame") as server:
-        judge = {"provider": "openai", "base_url": server.openai, "api_key_env": "MY_KEY"}
-        arranged = arrange(tmp_path, judge=judge, dimensions=1, prompts=2)
-        (tmp_path / ".env").write_text("MY_KEY=sesame\nTILTYARD_HOME=mine\n")
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.delenv("TILTYARD_HOME", raising=False)
-        monkeypatch.delenv("DATABASE_URL", raising=False)
-        ran = run("run", arranged.config, "--output-dir", "out")
-        assert ran.code == 0, ran.err
-        assert (tmp_path / "mine" / "ledger.sqlite").is_file()
-        assert (
-            yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())["judge"]["api_key_env"] == "MY_KEY"
-        )

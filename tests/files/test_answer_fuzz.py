@@ -19,11 +19,14 @@ from test_inspect_logs import chunked_members
 
 from support.format_samples import FIXTURES
 from support.log_archives import log, log_members, write_zip
+from support.sizes import sized
 from tiltyard.errors import InputError
 from tiltyard.files.answer import KINDS, SCORES_ONLY, Answer
 from tiltyard.files.answers import open_answers, write_answers
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(
+    max_examples=sized(25, 200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 ANSWERS = FIXTURES / "answers"
 PLAIN = sorted(path for path in [*ANSWERS.rglob("*.json*"), *ANSWERS.rglob("*.csv")] if path.is_file())
 DOCUMENTS = [path for path in PLAIN if path.suffix == ".json"]

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.format_samples import FIXTURES, as_json_lines
+from support.sizes import sized
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.answer import KINDS, SCORES_ONLY, Answer, AnswerUsage
 from tiltyard.files.answers import (
@@ -35,7 +36,7 @@ def test_reading() -> None:
     assert (second.prompt_id, second.kind, second.gold) == ("2", "image", None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(20, 100), deadline=None)
 @given(
     st.lists(
         st.builds(

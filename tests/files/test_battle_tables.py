@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.counting_sources import InHand, assert_same, coded, parquet
+from support.sizes import sized
 from support.worlds import battles
 from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_texts
@@ -90,7 +91,7 @@ def is_battle(row):
     return True
 
 
-@settings(max_examples=200)
+@settings(max_examples=sized(60, 300))
 @given(st.lists(good_rows | any_rows, min_size=1, max_size=8))
 def test_columns_are_judged_as_their_rows_are(tmp_path_factory, rows):
     source = parquet(tmp_path_factory.mktemp("rows") / "rows.parquet", rows)

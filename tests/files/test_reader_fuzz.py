@@ -12,13 +12,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from support.format_samples import FIXTURES, FORMATS, as_parquet
+from support.sizes import sized
 from tiltyard.errors import InputError
 from tiltyard.files import open_battles
 from tiltyard.files.answers import read_answers
 from tiltyard.files.format_detection import FORMATS as KNOWN
 
 STYLE = ["model_a", "winner", "length_a", "bold_b"]
-QUICK = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(
+    max_examples=sized(40, 300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def read(path: Path, **options: object) -> None:

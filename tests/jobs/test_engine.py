@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -117,29 +116,6 @@ def test_all_work_and_both_hooks_run_on_one_event_loop(database: str):
     assert threading.main_thread() not in {thread for _, _, thread in loops}
 
 
-@pytest.mark.slow
-@on_sqlite
-def test_no_more_shards_are_in_hand_than_allowed(database: str):
-    now = most = 0
-    full = asyncio.Event()
-
-    async def work(shard: Shard) -> dict[str, int]:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        if now == 3:
-            full.set()
-        await asyncio.wait_for(full.wait(), timeout=60)
-        await asyncio.sleep(0.25)
-        now -= 1
-        return {}
-
-    with open_engine(database, None, work, parallel=3) as worker:
-        worker.submit(shards("run", 7))
-        worker.wait("run", 0, poll=0.05)
-    assert most == 3
-
-
 @pytest.mark.slow(but="sqlite")
 def test_an_interrupt_passes_and_what_was_in_hand_is_done_next_time(database: str, journal: Journal):
     begun: list[str] = []
@@ -214,32 +190,6 @@ def test_a_shard_is_stranded_after_half_a_minute_of_looking_and_not_of_being_sto
     running.in_hand.add("other")
     assert worker._stranded({"shard", "other"}) == {"shard"}
     assert worker._stranded(set()) == set()
-
-
-@pytest.mark.slow
-@on_sqlite
-def test_a_look_that_was_held_up_does_not_put_off_the_next(database: str, monkeypatch: pytest.MonkeyPatch):
-    looked = threading.Event()
-
-    async def work(shard: Shard) -> dict[str, int]:
-        assert await asyncio.to_thread(looked.wait, 60)
-        return {}
-
-    with open_engine(database, None, work, run="run") as worker:
-        status = worker.status
-
-        def held_up(run: str, generation: int) -> Counter[str]:
-            counts = status(run, generation)
-            if not looked.is_set():
-                time.sleep(1.5)
-                looked.set()
-            return counts
-
-        monkeypatch.setattr(worker, "status", held_up)
-        worker.submit(shards("run", 1))
-        begun = time.monotonic()
-        assert worker.wait("run", 0, poll=0.05) == {"done": 1}
-        assert time.monotonic() - begun < 20 * 1.5
 
 
 @on_sqlite

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lab.agreement_study import PANELS, RATERS, PanelSize, main, measure_coverage, simulate_panel
+from lab.agreement_study import PANELS, RATERS, PanelSize, measure_coverage, simulate_panel
 from support.sizes import sized
 
 
@@ -23,10 +23,3 @@ def test_missing_votes_and_lazy_raters_are_really_missing():
     assert len(thinned.item) < 0.7 * len(whole.item)
     counts = np.bincount(thinned.rater)
     assert counts[5] < counts[0]
-
-
-def test_the_page_has_a_row_for_each_panel_and_kind(tmp_path, capsys):
-    main(["--worlds", "2", "--out", str(tmp_path / "page.md")])
-    text = (tmp_path / "page.md").read_text()
-    assert text.count("raters, ") >= len(PANELS) * len(RATERS)
-    assert "--worlds 2" in text

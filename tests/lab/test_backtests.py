@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lab.backtests import SHAPES, BacktestCounts, backtests_page, count_backtest
+from lab.backtests import SHAPES, count_backtest
 
 
 def test_every_shape_can_be_tested():
@@ -11,8 +11,3 @@ def test_every_shape_can_be_tested():
         found = count_backtest(small, 1)
         assert found.ratings == 4, name
         assert 0.0 <= found.share <= 1.0
-
-
-def test_the_page_counts_logs():
-    found = [BacktestCounts(7, 10, True, False), BacktestCounts(9, 10, True, True)]
-    assert "| even | 0.79 (0.12) | 0.80 | 2 of 2 | 1 of 2 |" in backtests_page({"even": found}, 2)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from lab import crowd_study
-from lab.crowd_study import CROWDS, Attack, HonestCrowd, attacked_arena, false_holds, flagged_voters, main
+from lab.crowd_study import CROWDS, Attack, HonestCrowd, attacked_arena, false_holds
 
 
 @pytest.mark.slow(but_every=3)
@@ -25,22 +24,3 @@ def test_an_attack_is_noticed_before_a_hundred_votes(counted):
 
 def test_an_attack_that_is_too_small_is_not_noticed():
     assert attacked_arena(Attack(2, 1, 0, 0.5), HonestCrowd(), 8, 3, counted=True) is None
-
-
-def test_honest_voters_are_not_flagged_and_lazy_ones_are():
-    found = flagged_voters(100, 8, 1)
-    assert found["careful"][0] == found["fast"][0] == 0
-    assert found["lazy"][0] > 10
-
-
-def test_the_page_says_how_it_was_made(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(crowd_study, "ATTACKS", (Attack(2, 1, 0, 0.5), Attack(10, 5, 0, 1.0)))
-    assert (
-        main(["--arenas", "1", "--attacked", "1", "--votes", "500", "--out", str(tmp_path / "page.md")]) == 0
-    )
-    text = (tmp_path / "page.md").read_text()
-    assert "--arenas 1 --attacked 1 --votes 500 --models 10" in text
-    assert "| 2 | – | 1 | – | – | 1 | – |" in text
-    monkeypatch.setattr(crowd_study, "ATTACKS", ())
-    assert main(["--arenas", "1", "--attacked", "1", "--votes", "500"]) == 0
-    assert "false alarms" in capsys.readouterr().out

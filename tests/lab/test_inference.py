@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.inference import CLAIMS, COVERAGE, Cell, claim_cells, coverage_cells, inference_page
 from lab.inference_studies import InferenceSettings, _oracle_covariance, study_inference
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.simulation.worlds import WorldSettings, draw_world_of, hostile_world
@@ -61,22 +60,6 @@ def test_the_oracle_knows_how_far_ratings_stray():
         spread.append(np.mean((rating - rating.mean() - world.truth()) ** 2))
         stated.append(np.mean(np.diag(_oracle_covariance(world, table))))
     assert np.sqrt(np.mean(stated) / np.mean(spread)) == pytest.approx(1.0, abs=0.2)
-
-
-def test_pairs_may_be_chosen_by_the_policy():
-    result = study_inference(InferenceSettings(KIND, 600, lanes=True), 1)
-    assert 0.0 <= result.ratings_covered <= 1.0
-
-
-def test_the_page_has_a_row_for_every_kind_of_world():
-    results = studied("equal", 2, models=4, prompts=20, battles=300)
-    cells = [Cell(InferenceSettings(KIND), "kind", results)]
-    page = inference_page(cells, cells, cells, "python -m lab.inference")
-    assert "| 10 | 100 | kind | " in page
-    assert "0 of 2" in page
-    assert len(coverage_cells()) == len(COVERAGE) + 2
-    assert len(coverage_cells([40])) == len(COVERAGE) // 2
-    assert len(claim_cells()) == len(CLAIMS)
 
 
 def test_a_world_whose_battles_are_all_on_one_prompt_has_no_interval_for_prompts_like_these():

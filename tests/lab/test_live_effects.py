@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lab import live_effects
-from lab.effect_studies import EffectResult, EffectSettings, study_effects
-from lab.live_effects import effect_cells, effect_row, main
+from lab.effect_studies import EffectSettings, study_effects
+from lab.live_effects import effect_cells, main
 from lab.live_prompts import HOSTILE_LIVE
 from lab.live_worlds import LiveWorldSettings
 
@@ -20,20 +20,6 @@ def test_a_planted_effect_is_covered_and_what_is_not_there_is_not_claimed(name):
         assert sum(bool(one.covered(which)) for one in results) >= 5
     assert sum(bool(one.claimed(0)) for one in results) >= 4
     assert all(0.0 < one.truth[0] < 120.0 and abs(one.truth[1]) < 1.0 for one in results)
-
-
-def test_too_few_votes_give_no_effect():
-    result = study_effects(EffectSettings(votes=100), 1)
-    assert result.points == (None, None)
-    assert result.covered(0) is result.claimed(1) is None
-
-
-def test_a_row_has_both_effects():
-    found = EffectResult((20.0, 0.0), (21.0, 1.0), (10.0, -5.0), (32.0, 7.0))
-    none = EffectResult((20.0, 0.0), (None, None), (None, None), (None, None))
-    row = effect_row("kind", EffectSettings(votes=300), [found, none])
-    assert row == "| kind | 300 | 20 | 100.0 % | 100.0 % | 0 | 100.0 % | 0.0 % | 1 of 2 |"
-    assert effect_row("kind", EffectSettings(), [none]).count("–") == 4
 
 
 def test_the_command_prints_a_row_for_each_kind_of_world(monkeypatch, capsys, tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.placement import BIAS_LOGITS, FIRST, PlacementCell, placement_cells, placement_page
+from lab.placement import BIAS_LOGITS, FIRST
 from lab.placement_studies import PlacementSettings, SimulatedJudge, study_placement
 from support.sizes import sized
 
@@ -38,12 +38,3 @@ def test_pooling_more_battles_and_few_opponents_change_a_placement():
     results = studied(2, 0.0, opponents=4, judged=60, own_prompts=True)
     assert mean(results, "judge_only") == 1.0
     assert results[0].bias_sd is results[0].places is results[0].false_range is None
-
-
-def test_the_page_has_a_row_for_every_kind_of_world():
-    results = studied(2, 0.25)
-    page = placement_page([PlacementCell("", SMALL, results)], "python -m lab.placement")
-    assert "| as described | 2 | 0 | " in page
-    cells = placement_cells()
-    assert [cell.settings.judge.bias_sd for cell in cells[:3]] == list(BIAS_LOGITS)
-    assert len({(cell.name, cell.settings) for cell in cells}) == len(cells)

@@ -1,6 +1,5 @@
 """The suite of bars: rows by name, verdicts only where they can be given, runs shared and kept."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,7 @@ from lab.policy_suite import ROWS, SuiteResult, bar_names, run_suite
 from support.arena_results import result
 from tiltyard.errors import BadOption
 from tiltyard.simulation.simulated_arena import ARENA
-from tiltyard.simulation.studies import BoundedFigure, MeanFigure, Study, from_plain, proportion, to_plain
+from tiltyard.simulation.studies import MeanFigure, Study, from_plain, to_plain
 from tiltyard.simulation.worlds import WorldSettings
 
 TINY = replace(SIZES["small"], seeds=1, others=1, paired=1, worlds=1, votes=600)
@@ -40,21 +39,6 @@ def test_each_row_makes_a_bar_of_its_name_that_json_keeps(bars):
         assert bar.least is not None or bar.most is not None
     suite = SuiteResult("small", tuple(bars.values()))
     assert from_plain(SuiteResult, to_plain(suite)) == suite
-
-
-@pytest.mark.slow
-def test_a_small_run_gives_a_verdict_only_where_it_can_decide(bars):
-    decided = {name for name, bar in bars.items() if bar.holds is not None}
-    assert decided == {"glicko-2"}
-
-
-@pytest.mark.slow
-def test_exposures_are_judged_once_the_window_is_full():
-    runs = tiny_runs(replace(TINY, seeds=1, votes=2_020))
-    bar = ROWS["fairness-8"](runs)
-    assert bar.holds is None
-    assert bar.figure == 0.0
-    assert bar.beside["thompson"] > 0.5
 
 
 def test_one_window_outside_tolerance_is_enough_to_miss(monkeypatch):
@@ -143,25 +127,6 @@ def test_a_bar_holds_between_its_bounds(value, least, most, holds):
     assert bar.holds is holds
     assert bar.low < value < bar.high
     assert make_bar("x", "x", MeanFigure(value, 0.1, 24), asked=asked, decides=False).holds is None
-
-
-def test_what_is_asked_is_said_in_words():
-    figure = MeanFigure(1.0, 0.1, 2)
-    assert make_bar("x", "x", figure, asked=BarThreshold(least=2.0), decides=True).asked == "at least 2"
-    assert make_bar("x", "x", figure, asked=BarThreshold(most=2.0), decides=True).asked == "at most 2"
-    assert make_bar("x", "x", figure, asked=BarThreshold(least=1, most=2.5), decides=True).asked == "1 to 2.5"
-    assert make_bar("x", "x", figure, asked=BarThreshold(least=1, words="much"), decides=True).asked == "much"
-
-
-def test_a_bar_has_the_interval_of_its_figure_or_none():
-    never = BoundedFigure(math.inf, 100.0, math.inf, 5, 0.9)
-    bar = make_bar("x", "x", never, asked=BarThreshold(most=200.0), decides=True)
-    assert (bar.figure, bar.low, bar.high, bar.holds, bar.n) == (None, 100.0, None, False, 5)
-    nothing = make_bar("x", "x", None, asked=BarThreshold(most=200.0), decides=True)
-    assert (nothing.figure, nothing.holds, nothing.n) == (None, False, 0)
-    bar = make_bar("x", "x", proportion(1, 20), asked=BarThreshold(most=0.05), reached=False, decides=True)
-    assert bar.holds is False
-    assert bar.high == pytest.approx(0.2487, abs=1e-3)
 
 
 def test_a_suite_holds_unless_a_bar_is_missed():

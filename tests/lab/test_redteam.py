@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from lab.redteam.__main__ import main
 from lab.redteam.attack_run import FIRST_ACCOUNT_CODE, AttackSize, run_attack, seen_matchup
 from lab.redteam.attacks import ATTACKS, Attacker, attack_named
 from lab.redteam.defences import DEFENCES, Defence, attack_seconds
 from lab.redteam.demo_content import demo_content
-from lab.redteam.honest_voters import VOTER_SHARES, VoterStream
 from lab.redteam.log_board import out_of_range, rank_among
 from lab.redteam.memory_arena import MemoryArena
 from tiltyard.core.battles import Kind
@@ -62,15 +60,6 @@ def test_who_copies_colludes_or_skips_votes_as_planned():
     assert attacker("skip farming").decide(seen_matchup(CONTENT, (0, 1, 0))) is None
 
 
-def test_people_are_of_every_kind():
-    people = VoterStream(CONTENT, np.random.default_rng(1))
-    for _, _ in zip(people, range(3000), strict=False):
-        pass
-    kinds = list(people.kinds.values())
-    for kind, share in VOTER_SHARES.items():
-        assert kinds.count(kind) / len(kinds) == pytest.approx(share, abs=0.1)
-
-
 def test_hasty_told_and_unexplained_votes_do_not_count():
     arena = MemoryArena(CONTENT, ALL, 1)
     assert arena.vote(arena.serve(1), Kind.WIN_A, 0.05) == VoteMark.EARLY
@@ -122,28 +111,3 @@ def test_ranks_are_compared_with_ranges():
     assert sorted(ranks.values()) == list(range(1, 10))
     assert out_of_range(ranks, board, CONTENT.models) == 0
     assert out_of_range({"argent-70b": 20}, board, CONTENT.models) == 1
-
-
-def test_the_page_has_a_row_for_every_defence(tmp_path, capsys):
-    options = [
-        "--attack",
-        "omnipresent",
-        "--share",
-        "0.2",
-        "--accounts",
-        "3",
-        "--history",
-        "60",
-        "--meanwhile",
-        "20",
-    ]
-    out, kept = tmp_path / "page.md", tmp_path / "kept"
-    assert main([*options, "--kept", str(kept), "--out", str(out)]) == 0
-    text = out.read_text()
-    assert all(f"| omnipresent | {defence.name} |" in text for defence in DEFENCES)
-    assert "--attack omnipresent --share 0.2" in text
-    [file] = kept.iterdir()
-    written = file.stat().st_mtime_ns
-    assert main([*options, "--kept", str(kept)]) == 0
-    assert capsys.readouterr().out.splitlines()[4:] == text.splitlines()[4:]
-    assert file.stat().st_mtime_ns == written

@@ -1,11 +1,8 @@
 """Arenas that are looked at while they run: what they call settled is true, and the page of tables says it."""
 
-from dataclasses import replace
-
 import pytest
 
-from lab.settled import FALSE_CLAIMS, POWER, SettledCell, settled_page
-from lab.settled_studies import SettledLook, SettledResult, SettledSettings, study_settled
+from lab.settled_studies import SettledSettings, study_settled
 from support.sizes import sized
 from tiltyard.simulation.worlds import WorldSettings, hostile_world
 
@@ -28,20 +25,3 @@ def test_a_clear_order_is_called_settled_and_truly_so():
     assert not found.like_these_false
     assert found.looks[-1].like_these >= 3
     assert found.looks[-1].these >= found.looks[-1].like_these
-
-
-def result(**changes):
-    looks = tuple(SettledLook(votes, 20, 10, 25) for votes in (2000, 5000, 10_000, 20_000))
-    return replace(SettledResult(looks, False, False, True, 80, 4), **changes)
-
-
-def test_the_page_has_a_row_for_every_kind_of_arena():
-    false = [replace(cell, results=[result(), result(these_false=True)]) for cell in FALSE_CLAIMS]
-    power = [replace(cell, results=[result(), result(alarms=0)]) for cell in POWER]
-    page = settled_page(false, power, "just settled")
-    assert "| 10 | equal+voters | 1 of 2 | 0 of 2 | 2 of 2 | 5.0%, 2 of 2 |" in page
-    assert "| kind | 5,000 | 20 (0), 11% | 10 (0), 5% | 25 (0), 13% | 40% | 2.5%, 1 of 2 |" in page
-    assert (
-        settled_page([], [SettledCell("short", SettledSettings(), [result(looks=())])], "x").count("short")
-        == 0
-    )

@@ -3,13 +3,8 @@
 from dataclasses import replace
 
 from lab.small_arenas import (
-    SmallArenaResult,
-    StatusResult,
     collected_votes,
-    false_row,
-    promise_row,
     small_settings,
-    status_row,
     study_small_arena,
     study_status,
 )
@@ -31,11 +26,3 @@ def test_a_status_is_watched_from_the_first_official_board_on():
     found = study_status(settings, 0)
     assert 0 < found.votes < 240
     assert found.changes >= 0
-
-
-def test_rows_of_the_page():
-    results = [SmallArenaResult((10.0, 400.0), (False, True), False, True)]
-    assert promise_row(3, 3, results).count("|") == 12
-    assert "50% of 2" in promise_row(3, 3, results)
-    assert false_row(3, 6, "equal", results).endswith("| 0 of 1 | 1 of 1 |")
-    assert status_row("a", [StatusResult(2, 500), StatusResult(0, 0)]) == "| a | 1 of 2 | 4.00 |"

@@ -21,7 +21,7 @@ def scores(path, value):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-@pytest.mark.slow(but_every=4)
+@pytest.mark.slow(but_every=7)
 @pytest.mark.parametrize(
     ("swap", "more", "code", "decision"),
     [

@@ -13,6 +13,19 @@ from pathlib import Path
 import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
+#: Runs scripts with --help one after the other, each with its own folder first among the places of modules.
+STARTS = """
+import runpy, sys
+from pathlib import Path
+
+places, scripts = sys.path, sys.argv[1:]
+for script in scripts:
+    sys.argv, sys.path = [script, "--help"], [str(Path(script).parent), *places]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as ended:
+        assert not ended.code, script
+"""
 
 
 @pytest.fixture
@@ -34,10 +47,9 @@ def test_every_script_of_the_release_starts():
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
         "PYTHONPATH": str(TOOLS.parent / "src")
     }
-    for script in sorted(scripts):
-        command = [sys.executable, script, "--help"]
-        ended = subprocess.run(command, cwd=TOOLS.parent, env=clean, capture_output=True, check=False)
-        assert ended.returncode == 0, (script, ended.stderr)
+    command = [sys.executable, "-P", "-c", STARTS, *sorted(scripts)]
+    ended = subprocess.run(command, cwd=TOOLS.parent, env=clean, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_lanes_run_side_by_side_and_recipes_of_a_lane_in_turn(runner, tmp_path):

@@ -45,18 +45,6 @@ def test_a_board_is_a_table_in_a_notebook(ran):
 
 
 @pytest.mark.slow
-def test_a_comparison_is_a_sentence(ran):
-    shown = data(ran['board.compare("argent-70b", "brioche-large")'])
-    assert shown["text/plain"].startswith("The order of argent-70b and brioche-large is not settled")
-
-
-@pytest.mark.slow
-def test_a_plot_is_a_chart(ran):
-    shown = data(ran["board.plot()"])
-    assert any("vega" in kind or kind == "text/html" for kind in shown)
-
-
-@pytest.mark.slow
 def test_tables_and_frames(ran):
     printed = ran["print(board.to_latex())"]
     assert printed[0]["output_type"] == "stream"

@@ -53,6 +53,7 @@ assert told.basis == "judge", told
 """
 
 
+@pytest.mark.slow(but="ratings")
 @pytest.mark.parametrize("script", [RATED, COMPARED], ids=["ratings", "ab"])
 def test_nothing_of_posix_is_imported(script, tmp_path):
     command = [sys.executable, "-c", PRELUDE + script]

@@ -414,7 +414,7 @@ def columns_of_anything(draw):
 OPTIONS = st.sampled_from([{}, {}, {"method": "glicko-2"}, {"method": "elo", "n_perms": 2, "n_bootstraps": 2}, {"style": "length"}, {"by": "category"}, {"prior_sd": 200.0}])  # fmt: skip
 
 
-@settings(max_examples=sized(50, 150), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=sized(20, 150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(columns_of_anything(), OPTIONS, st.sampled_from(["columns", "rows", "pandas", "polars", "arrow"]))
 def test_whatever_the_frame_there_are_ratings_or_one_error(columns, options, form):
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

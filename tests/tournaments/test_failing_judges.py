@@ -131,26 +131,3 @@ def test_a_judge_that_takes_no_batches_is_not_asked_by_batch(tmp_path):
     ran = arranged.call("run", arranged.config)
     assert ran.code == 2
     assert "judge-1: replay does" in ran.err
-
-
-@pytest.mark.slow
-def test_a_helper_with_a_wrong_key_is_told_so(tmp_path):
-    with paid_llm(key="the-right-one") as server:
-        judge = {"provider": "openai", "base_url": server.openai, "api_key_env": "MY_KEY"}
-        arranged = arrange(tmp_path, judge=judge)
-        arranged.environment = {"MY_KEY": "a-wrong-one"}
-        assert arranged.call("run", arranged.config, "--output-dir", "out").code == 3
-        ran = arranged.call("run", "--join", "out")
-        assert ran.code == 3
-        assert "missing or wrong" in ran.err
-
-
-@pytest.mark.slow
-def test_a_provider_that_answers_with_errors_alone_is_given_up_after_a_few_calls(tmp_path):
-    with paid_llm(server_error=1.0, times=1000) as server:
-        arranged = arrange(tmp_path, judge={"provider": "openai", "base_url": server.openai})
-        ran = arranged.call("run", arranged.config, "--output-dir", "out")
-        assert ran.code == 3
-        assert ran.err.count("status 500") == 1
-        assert len(read_columns(tmp_path / "out" / "attempts.parquet")["state"]) <= 24
-    arranged.done("verify", "out")

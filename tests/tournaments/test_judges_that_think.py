@@ -105,13 +105,6 @@ def test_a_small_context_and_another_name_for_the_limit_are_learnt_too(tmp_path,
     assert billed.since() == 24
 
 
-@pytest.mark.slow
-def test_a_context_that_is_stated_is_not_tried_out(tmp_path, billed):
-    arranged = judged(tmp_path, billed, "context-6000", traits={"context": 6000})
-    arranged.done("run", arranged.config, "--output-dir", "out")
-    assert set(read_columns(tmp_path / "out" / "attempts.parquet")["state"]) == {"ok"}
-
-
 def test_a_second_ask_that_is_refused_leaves_the_first_reply(tmp_path, billed):
     """The endpoint allows no more than what was too little."""
     arranged = judged(tmp_path, billed, "most-1024-needs", max_tokens=2, prompts=2)
@@ -174,20 +167,6 @@ def test_a_helping_worker_stops_for_an_unusable_judge_too(tmp_path, billed):
     billed.server.change(garble=1.0)
     assert arranged.call("run", arranged.config, "--output-dir", "out", "--budget-usd", 50).code == 4
     assert arranged.call("run", "--join", "out").code == 4
-
-
-@pytest.mark.slow
-def test_one_unusable_judge_of_a_panel_stops_the_run(tmp_path, billed):
-    modes = {
-        "pilot": {"judges": ["judge-1", {"model": "ramble", "form": "schema"}], "quorum": 1, "prompts": "all"}
-    }
-    arranged = arrange(tmp_path, judge=billed.judge(), prompts=40, dimensions=1, modes=modes, shard_size=50)
-    arranged.change(prices={"judge-1": PRICES, "ramble": PRICES})
-    ran = arranged.call("run", arranged.config, "--output-dir", "out")
-    assert ran.code == 4
-    assert "replies of ramble" in ran.err
-    assert billed.since() < 240
-    arranged.done("verify", "out")
 
 
 @pytest.mark.slow(but="live")

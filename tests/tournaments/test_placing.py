@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.arranged import NO_CHECKS, PRICES, Arranged, read_lines, write_lines
-from support.servers.paid_llm import paid_llm
 from tiltyard.core.judging.question import QuestionTexts
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.settings.prices import to_picodollars
@@ -201,17 +200,6 @@ def test_battles_of_judges_in_the_file_do_not_rate_the_models_that_people_know(g
 
 
 @pytest.mark.slow
-def test_the_draw_is_the_same_again_and_another_by_seed(yard, billed):
-    for seed in (0, 0, 1):
-        ran = place(yard, "--config", "place.yaml", "--answers", "mine.jsonl", "--n", 5, "--seed", seed)
-        if seed == 0:
-            assert ran.code == 0, ran.err
-            assert billed.since() == 10
-    assert ran.code == 2
-    assert "another plan" in ran.err
-
-
-@pytest.mark.slow
 def test_a_recorded_judge_named_by_options_alone(yard, billed):
     """Paths among the options are as seen from where the command is given."""
     rubric = shipped_rubric("preference")
@@ -319,26 +307,6 @@ def test_answers_and_verdicts_share_one_budget(yard, billed):
     yard.done("verify", "out")
 
 
-@pytest.mark.slow
-def test_a_key_beside_the_configuration_is_found(tmp_path):
-    with paid_llm(key="sesame") as server:
-        write_lines(tmp_path / "human.jsonl", human(3))
-        (tmp_path / "etc").mkdir()
-        own = {"provider": "openai", "base_url": server.openai, "api_key_env": "MY_KEY"}
-        sections = settings(
-            server, judge={**own, "headline_model": "judge-1"}, generate={**own, "model": "author"}
-        )
-        (tmp_path / "etc" / "place.yaml").write_text(yaml.safe_dump(sections))
-        yard = Arranged(tmp_path)
-        ran = place(yard, "--config", "etc/place.yaml")
-        assert ran.code == 2
-        assert "variable MY_KEY" in ran.err
-        (tmp_path / "etc" / ".env").write_text("MY_KEY=sesame\n")
-        ran = place(yard, "--config", "etc/place.yaml")
-        assert ran.code == 0, ran.err
-        assert server.settled_tally()["paid_calls"] == 3 + 6
-
-
 def test_nothing_that_matches_is_told_of(yard, billed):
     write_lines(
         yard.folder / "mine.jsonl", [{**row, "prompt_id": f"x{row['prompt_id']}"} for row in answers()]
@@ -356,14 +324,6 @@ def test_a_judge_must_be_named(yard):
     ran = place(yard, "--answers", "mine.jsonl")
     assert ran.code == 2
     assert "with --judge-model" in ran.err
-
-
-@pytest.mark.slow
-def test_an_own_rubric(yard, billed):
-    (yard.folder / "brevity.txt").write_text("# version: v3\nPrefer the shorter one.\n")
-    ran = place(yard, "--config", "place.yaml", "--answers", "mine.jsonl", "--rubric", "brevity.txt")
-    assert ran.code == 0, ran.err
-    assert "Prefer" in (yard.folder / "out" / "rubrics" / "preference.txt").read_text()
 
 
 def test_another_provider_on_the_command_line_does_not_get_the_files_address_and_key(yard):

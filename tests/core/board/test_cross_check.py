@@ -24,7 +24,7 @@ def told(names, votes):
 
 
 @pytest.mark.no_cover
-@settings(max_examples=sized(20, 40))
+@settings(max_examples=sized(10, 40))
 @given(
     st.lists(
         st.tuples(st.integers(0, 4), st.integers(1, 4), st.integers(0, 5), st.integers(0, 3)),

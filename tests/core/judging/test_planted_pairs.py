@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.judged_rows import failed, judged_from, said
+from support.sizes import sized
 from tiltyard.core.judging.canaries import (
     KEPT_PLANTED_COUNT,
     PLANTED_COUNT,
@@ -118,7 +119,7 @@ def test_canaries_count_and_are_not_asked_twice():
 
 
 @given(st.integers(30, 80), st.integers(0, 40))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=sized(8, 30), deadline=None)
 def test_more_prompts_plant_the_same(before, more):
     bank = [Prompt(f"q{k}", "") for k in range(150)]
     order = draw_order(bank, 3)

@@ -230,7 +230,7 @@ def test_choix_agrees():
 
 
 @pytest.mark.no_cover
-@settings(max_examples=sized(25, 100))
+@settings(max_examples=sized(12, 100))
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=40))
 def test_whatever_the_battles_a_rating_is_moderate_or_absent(battles):
     a, b, kind = np.array(battles).T
@@ -246,7 +246,7 @@ def test_whatever_the_battles_a_rating_is_moderate_or_absent(battles):
         assert absent[result.group >= 0].any() == spread
 
 
-@settings(max_examples=sized(40, 100))
+@settings(max_examples=sized(20, 100))
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 6)), min_size=1, max_size=25))
 def test_davidson_rates_or_says_why_it_cannot(battles):
     a, b, kind = np.array(battles).T

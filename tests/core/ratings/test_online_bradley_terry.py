@@ -20,7 +20,7 @@ from tiltyard.errors import BadOption
 UNIT = 400.0 / math.log(10.0)
 FILTER = OnlineBradleyTerry(refit_after=None)
 REFITTED = OnlineBradleyTerry()
-FEW = settings(max_examples=sized(10, 30))
+FEW = settings(max_examples=sized(5, 30))
 
 
 def after(method, codes, m):

@@ -62,7 +62,7 @@ def limited(codes, most=MOST, scoring=None):
 # One way
 
 
-@settings(max_examples=sized(60, 150))
+@settings(max_examples=sized(25, 150))
 @given(
     st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=40),
     st.floats(0.0, 1000.0),

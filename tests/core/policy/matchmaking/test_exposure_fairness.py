@@ -107,7 +107,7 @@ class TestScoped:
 
 
 class TestNothingIsHidden:
-    @settings(max_examples=8)
+    @settings(max_examples=sized(4, 12))
     @given(
         models=st.integers(2, 7),
         prompts=st.integers(1, 5),

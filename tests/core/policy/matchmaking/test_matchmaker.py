@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from support.sizes import sized
 from support.staged_arenas import ASLEEP, Crowd, arena, lived, ranked
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.matchmaker import choose
@@ -15,7 +16,7 @@ from tiltyard.errors import NoMatchup
 
 
 class TestWhoIsServed:
-    @settings(max_examples=15)
+    @settings(max_examples=sized(6, 20))
     @given(
         models=st.integers(1, 6),
         prompts=st.integers(1, 5),
@@ -100,7 +101,7 @@ class TestLanesGiveWay:
 
 
 class TestRepeatable:
-    @settings(max_examples=12)
+    @settings(max_examples=sized(5, 20))
     @given(seed=st.integers(0, 10**6), n=st.integers(0, 60), sessions=st.sampled_from([0, 3]))
     def test_the_same_seed_and_standing_give_the_same_choice_and_leave_no_trace(self, seed, n, sessions):
         standing = arena(5, 3, window=30)

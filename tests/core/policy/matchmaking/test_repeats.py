@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.sizes import sized
 from support.staged_arenas import ASLEEP, Crowd, Diary, arena, capped, cells_in_reach, lived
 from tiltyard.core.policy.matchmaking.eligible_pairs import (
     EligiblePairs,
@@ -19,7 +20,7 @@ from tiltyard.core.policy.state.policy import Lane
 
 
 class TestPromptsOfAPair:
-    @settings(max_examples=10)
+    @settings(max_examples=sized(5, 15))
     @given(
         models=st.integers(2, 4),
         prompts=st.integers(1, 7),
@@ -58,7 +59,7 @@ class TestPromptsOfAPair:
 
 
 class TestSessions:
-    @settings(max_examples=8)
+    @settings(max_examples=sized(4, 12))
     @given(
         models=st.integers(2, 4),
         prompts=st.integers(1, 4),

@@ -151,7 +151,7 @@ CHECKS = (
 
 
 @given(logs(most=80))
-@settings(max_examples=sized(40, 100))
+@settings(max_examples=sized(20, 100))
 def test_every_count_is_that_of_the_twin(log):
     standing, naive = one_by_one(log), NaiveStanding(log)
     for check in CHECKS:

@@ -15,7 +15,7 @@ from tiltyard.core.policy.validity.arena_fold import StateCheckpoint, restore, s
 
 
 @given(logs())
-@settings(max_examples=sized(30, 100))
+@settings(max_examples=sized(15, 100))
 def test_in_bulk_is_one_by_one(log):
     expected = one_by_one(log)
     assert_same(expected, in_bulk(log))
@@ -23,7 +23,7 @@ def test_in_bulk_is_one_by_one(log):
 
 
 @given(logs(), st.randoms(use_true_random=False))
-@settings(max_examples=sized(15, 40))
+@settings(max_examples=sized(8, 40))
 def test_a_standing_goes_on_from_a_checkpoint(log, random):
     place = random.randint(0, len(log.rows))
     saved = save(one_by_one(log, stop=place))
@@ -36,7 +36,7 @@ def test_a_standing_goes_on_from_a_checkpoint(log, random):
 
 
 @given(logs())
-@settings(max_examples=sized(15, 40))
+@settings(max_examples=sized(8, 40))
 def test_what_is_kept_in_step_is_what_would_be_counted_afresh(log):
     standing = one_by_one(log)
     before = {name: value.copy() for name, value in caches(standing).items()}
@@ -47,7 +47,7 @@ def test_what_is_kept_in_step_is_what_would_be_counted_afresh(log):
 
 
 @given(logs())
-@settings(max_examples=sized(15, 40))
+@settings(max_examples=sized(8, 40))
 def test_what_is_due_is_never_out_of_date_however_often_one_asks(log):
     standing = log.standing()
     window = standing.window
@@ -62,7 +62,7 @@ def test_what_is_due_is_never_out_of_date_however_often_one_asks(log):
 
 
 @given(logs(most=60), logs(most=60), st.integers(0, 2), st.integers(0, 2))
-@settings(max_examples=sized(15, 40))
+@settings(max_examples=sized(8, 40))
 def test_a_widened_standing_is_one_that_was_wide_from_the_start(small, later, more_models, more_prompts):
     """The first log in its own universe, then widened, then the second log in the larger one."""
     models = tuple(f"m{k}" for k in range(max(len(small.models), len(later.models)) + more_models))

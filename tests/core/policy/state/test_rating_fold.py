@@ -37,7 +37,7 @@ def folded(rows, rater=None):
 
 
 @given(rows=votes, stop=st.integers(0, 60))
-@settings(max_examples=sized(25, 60), deadline=None)
+@settings(max_examples=sized(12, 60), deadline=None)
 def test_one_by_one_in_bulk_and_from_a_checkpoint_are_the_same_bits(rows, stop):
     one = folded(rows).to_dict()
     bulk = Rater(RaterSettings(), MODELS)
@@ -48,7 +48,7 @@ def test_one_by_one_in_bulk_and_from_a_checkpoint_are_the_same_bits(rows, stop):
 
 
 @given(rows=votes)
-@settings(max_examples=sized(15, 40), deadline=None)
+@settings(max_examples=sized(8, 40), deadline=None)
 def test_glicko_2_is_the_methods_own_fold(rows):
     method = Glicko2(kernel="plain")
     names = tuple("abcde")
@@ -60,7 +60,7 @@ def test_glicko_2_is_the_methods_own_fold(rows):
 
 
 @given(rows=votes)
-@settings(max_examples=sized(15, 40), deadline=None)
+@settings(max_examples=sized(8, 40), deadline=None)
 def test_elo_is_the_textbook_with_k_16_and_both_bad_is_a_loss_to_1500(rows):
     elo = [1500.0] * MODELS
     for a, b, kind in rows:

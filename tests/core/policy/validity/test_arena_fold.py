@@ -113,7 +113,7 @@ def one_by_one(rows):
     return twin
 
 
-FEW = settings(max_examples=sized(8, 30))
+FEW = settings(max_examples=sized(5, 30))
 cuts_of = st.lists(st.integers(0, 120), max_size=6)
 
 
@@ -129,7 +129,7 @@ def bulk_from(events):
 
 @pytest.mark.no_cover
 @given(rows_of(), cuts_of, st.sampled_from([0, 64]))
-@settings(max_examples=sized(15, 60))
+@settings(max_examples=sized(8, 60))
 def test_in_any_pieces_and_one_by_one_are_the_same_bits(rows, cuts, bulk):
     expected = one_by_one(rows)
     with bulk_from(bulk):
@@ -209,7 +209,7 @@ CHANGES = st.fixed_dictionaries(
 
 
 @given(rows_of(), st.integers(0, 120), CHANGES)
-@settings(max_examples=sized(15, 60))
+@settings(max_examples=sized(8, 60))
 def test_another_policy_is_as_if_the_state_had_been_restored_under_it(rows, place, changes):
     policy = replace(SMALL, **changes)
     one = folded(rows[:place])

@@ -16,7 +16,7 @@ default:
 
 # Everything that must pass before a commit, in about a quarter of an hour; ends with a table of where the time went.
 check:
-    python tools/lanes.py --first bundle --at-once 4 test-arenas test-web test-tournaments test-pages test-ratings test-others "lint layers types docs wheel"
+    python tools/lanes.py --first bundle --at-once 4 test-arenas test-web test-tournaments test-pages test-ratings "lint layers types docs wheel" test-others
 
 # The tests nearest to the change, for a minute at most; lists what it left out.
 quick *args:

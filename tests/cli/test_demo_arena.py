@@ -92,12 +92,12 @@ def test_voters_who_change_their_minds_cannot_once_the_names_are_told(database, 
     monkeypatch.setattr(demo_arena, "_UNDO_PROBABILITY", 1.0)
     monkeypatch.setattr(demo_arena, "_CONCURRENT_VOTER_COUNT", 1)
     monkeypatch.setattr(demo_arena, "_MEAN_SESSION_MATCHUPS", 10_000)
-    assert filled(database, tmp_path, 60) == 60
+    assert filled(database, tmp_path, 25) == 25
 
 
 @pytest.mark.slow
 def test_a_second_run_goes_on_and_a_third_has_nothing_to_do(database, tmp_path):
-    assert filled(database, tmp_path, 60) == 60
+    assert filled(database, tmp_path, 25) == 25
     assert filled(database, tmp_path, 90, seed=8) == 30
     before = board(database)
     assert filled(database, tmp_path, 90) == 0

@@ -97,6 +97,7 @@ def test_a_panel_from_its_links_to_its_table(database, arena, tmp_path):
     assert pq.read_table(tmp_path / "table.parquet").num_rows == 36
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

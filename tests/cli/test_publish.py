@@ -35,6 +35,7 @@ def test_it_says_what_was_verified_what_readers_see_and_where_it_is(folder):
     assert "site: 2 runs" in again.out
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -47,6 +47,7 @@ def test_the_configuration_is_named_once(tmp_path):
             assert "configuration exactly once" in ran.err
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize("command", ["run", "plan", "generate"])
 @pytest.mark.parametrize(
     ("change", "problem"),
@@ -112,6 +113,7 @@ def test_hostile_names_are_harmless_in_terminal_and_page(tmp_path):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("name", ["two\nlines", "esc\x1b[2Jape", "", " padded ", "y" * 201, "bell\x07"])
 def test_names_that_cannot_be_seen_are_refused_without_being_printed(tmp_path, name):
     arranged = arrange(tmp_path, judge=NOWHERE).change(
@@ -123,6 +125,7 @@ def test_names_that_cannot_be_seen_are_refused_without_being_printed(tmp_path, n
     assert not CONTROL.search(ran.err)
 
 
+@pytest.mark.slow(but_every=2)
 @pytest.mark.parametrize("name", ["", "  ", "esc\x1b[2Jape", "two\nlines"])
 def test_a_judge_that_cannot_be_named_is_refused(tmp_path, name):
     ran = arrange(tmp_path, judge=NOWHERE).call("plan", "tournament.yaml", "--judge-model", name)
@@ -131,6 +134,7 @@ def test_a_judge_that_cannot_be_named_is_refused(tmp_path, name):
     assert not CONTROL.search(ran.err)
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("name", ["../up", "a b", "[x]", "", "\x1b[31m", "é"])
 def test_dimensions_and_modes_are_parts_of_file_names(tmp_path, name):
     for section in ({"rubrics": {name: {}}}, {"modes": {name: {}}}):

@@ -117,7 +117,7 @@ def words(line: str) -> list[str]:
     return [word.replace("\t", " ") for word in line.split(" ")]
 
 
-@pytest.mark.slow(but_every=3)
+@pytest.mark.slow(but_every=7)
 @pytest.mark.parametrize(("line", "message"), WRONG.items(), ids=WRONG)
 def test_one_message_says_what_was_wrong(line, message):
     ran = run(*words(line))

@@ -49,6 +49,7 @@ def test_an_order_of_equal_models_is_rarely_claimed(name):
     assert sum(result.false_claim for result in studied(name, 15, models=8, battles=1200)) <= 2
 
 
+@pytest.mark.slow
 def test_the_oracle_knows_how_far_ratings_stray():
     settings = hostile_world("voters", KIND)
     spread, stated = [], []

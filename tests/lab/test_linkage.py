@@ -52,6 +52,7 @@ def test_positions_patterns_and_sittings_link_voters(two):
     assert found[1][0] < 0.5 * found[1][1]
 
 
+@pytest.mark.slow
 def test_two_releases_undo_a_split_and_a_split_makes_intervals_narrow(two):
     whole, heavy = rejoined_voters(two, 10)
     assert heavy == sum(votes > 10 for votes in two.cast.values())

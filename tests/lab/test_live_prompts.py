@@ -38,6 +38,7 @@ def test_intervals_hold_the_truth(name):
         assert all(look.refused == 0.0 for look in looks)
 
 
+@pytest.mark.slow
 def test_votes_are_not_independent():
     looks = [one.looks[-1] for one in studied(8, "own-kinds", voters=20)]
     covered, unclustered = (

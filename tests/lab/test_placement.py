@@ -30,6 +30,7 @@ def test_differences_to_a_placed_model_hold_the_truth(bias_sd):
     assert mean(results, "unplaced") == mean(results, "judge_only") == 0.0
 
 
+@pytest.mark.slow
 def test_pooling_more_battles_and_few_opponents_change_a_placement():
     results = studied(sized(3, 5), 0.5)
     assert mean(results, "pooled_covered") < 0.7 < mean(results, "covered")

@@ -137,6 +137,7 @@ def test_a_suite_holds_unless_a_bar_is_missed():
     assert not SuiteResult("full", (bar(True), bar(False))).holds
 
 
+@pytest.mark.slow
 def test_the_clustered_interval_covers_where_the_battle_level_one_does_not():
     wide = CoveredSettings(WorldSettings(models=10, prompts=20, effect_sd=1.0), battles=20_000)
     shares = [measure_coverage(wide, seed) for seed in range(12)]

@@ -178,10 +178,10 @@ def brought_by(requirements, extra):
         line, extras = left.pop()
         needed = Requirement(line)
         name = canonicalize_name(needed.name)
+        own = frozenset({"", *needed.extras})
         known = needed.marker is None or any(needed.marker.evaluate({"extra": one}) for one in extras)
-        if known and (name, needed.extras) not in found:
-            found.add((name, needed.extras))
-            own = frozenset({"", *needed.extras})
+        if known and (name, own) not in found:
+            found.add((name, own))
             left += [(each, own) for each in distribution(name).requires or ()]
     return {name for name, _ in found} | {"tiltyard"}
 

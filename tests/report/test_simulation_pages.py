@@ -5,12 +5,10 @@ import json
 import re
 from dataclasses import replace
 
-import pytest
 from rich.console import Console
 
 from support.arena_results import SETTINGS, moment, official, result
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts
 from tiltyard.report.forecast_report import (
     LANES,
@@ -137,14 +135,6 @@ def test_worlds_without_an_evaluation_are_shown_too():
     assert {name: list(specs) for name, specs in simulation_charts(found).items()} == {"lanes": [LANES]}
 
 
-@pytest.mark.parametrize("width", [40, 80])
-def test_nothing_is_wider_than_the_terminal(width):
-    large = replace(SETTINGS, world=WorldSettings(models=1000, prompts=500), votes=100_000)
-    scoped, v1 = replace(large, policy=Policy(fairness="scoped")), replace(large, matchmaker="thompson")
-    shown = terminal(document([official(99_750)] * 6, large, beside=[scoped, v1], votes_per_day=7), width)
-    assert max(map(len, shown.splitlines())) <= width
-
-
 def test_markdown_has_every_table_and_its_marks_are_text():
     text = simulation_markdown(document(TEN))
     assert text.startswith("# 20 models, 50 prompts, 500 votes a day: 10 simulated worlds\n\n**Settled after")
@@ -170,16 +160,6 @@ def test_every_chart_can_be_drawn():
     specs = [spec for one in simulation_charts(document(TEN)).values() for spec in one.values()]
     assert len(specs) == 5
     assert all(board_charts.chart_svg(spec).startswith("<svg") for spec in specs)
-
-
-def test_without_the_extra_the_tables_remain(monkeypatch):
-    monkeypatch.setattr(board_charts, "find_spec", lambda _name: None)
-    page = simulation_page(document(TEN))
-    assert "tiltyard[plots]" in page
-    assert "data-spec" not in page
-    assert "prompt coverage" in page
-    with pytest.raises(MissingExtra):
-        simulation_charts(document(TEN))
 
 
 def test_charts_of_long_runs_are_thinned_to_their_last_look():

@@ -47,7 +47,7 @@ def same_arrays(found, expected):
 
 @pytest.fixture(scope="module")
 def paper_run(tmp_path_factory):
-    """The folder of a tournament in the paper's shape: 143 prompts, three rubrics, four entrants."""
+    """The folder of a tournament in the paper's shape: three rubrics, four entrants."""
     root = tmp_path_factory.mktemp("paper")
     paper = make_paper_tournament(root)
     bank = [
@@ -93,7 +93,7 @@ def test_the_fixture_has_the_results_of_the_script(paper_run, capsys):
     assert script_results.read_winrates(text) == script_results.winrates(judgments)
     show_elo(SimpleNamespace(out=folder))
     assert capsys.readouterr().out.startswith(f"{script_results.table(results)}\n\n")
-    assert sum(results["n_decisive_matches"].values()) > 400
+    assert sum(results["n_decisive_matches"].values()) > 2 * len(paper.prompts)
     assert failed(verify_run(folder)) == []
 
 

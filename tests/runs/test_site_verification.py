@@ -200,7 +200,7 @@ INDEX_FORGERIES = {
 }
 
 
-@pytest.mark.slow(but_every=3)
+@pytest.mark.slow(but_every=6)
 @pytest.mark.parametrize("fitting", [False, True])
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forgery_is_found(name, fitting, site):
@@ -210,6 +210,7 @@ def test_a_forgery_is_found(name, fitting, site):
     assert is_found(site)
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize("name", INDEX_FORGERIES)
 def test_a_forged_index_is_found(name, site):
     indexed(INDEX_FORGERIES[name])(site)

@@ -167,7 +167,7 @@ def test_a_truncated_file_is_noticed(name, left, run):
     assert is_refused(run)
 
 
-@pytest.mark.slow(but_every=4)
+@pytest.mark.slow(but_every=6)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_missing_file_is_noticed(name, run):
     (run / name).unlink()
@@ -361,7 +361,7 @@ FORGERIES = {
 }  # fmt: skip
 
 
-@pytest.mark.slow(but_every=5)
+@pytest.mark.slow(but_every=9)
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
 def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
     forge(run)

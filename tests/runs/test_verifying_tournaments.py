@@ -104,7 +104,7 @@ def test_a_damaged_result_does_not_hide_that_the_rest_is_right(run):
     assert [text.partition(":")[0] for text in failed(verify_run(run))] == ["costs.json"]
 
 
-@pytest.mark.slow(but_every=9)
+@pytest.mark.slow(but_every=14)
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
 def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
     forge(run)

@@ -49,7 +49,7 @@ def test_charts_are_verified_too(tmp_path, monkeypatch):
     assert verify_run(run).exact
 
 
-@pytest.mark.slow(but_every=4)
+@pytest.mark.slow(but_every=7)
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_what_is_written_is_verified(settings, tmp_path):
     run = written(tmp_path, settings)

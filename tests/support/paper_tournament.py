@@ -1,4 +1,5 @@
-"""A tournament in the shape of a published evaluation: 143 prompts of three sources, four entrants, cached responses.
+"""A tournament in the shape of a published evaluation: 143 prompts of three sources (52 in the gate), four entrants, cached
+responses.
 
 Everything is made from one seed. Paths in the configuration are relative to the root of the repository, which is
 the working folder of its author; the configuration itself lies deeper. Curated prompts have no gold answer.
@@ -17,7 +18,9 @@ from typing import Any
 
 import yaml
 
-SOURCES = {"medmcqa_open": 24, "medqa": 69, "curated": 50}
+from support.sizes import sized
+
+SOURCES = {"medmcqa_open": sized(10, 24), "medqa": sized(24, 69), "curated": sized(18, 50)}
 ENTRANTS = ("olmo_base", "olmo_jury", "olmo_prefs", "olmo_robust")
 DIMENSIONS = ("factuality", "calibration", "clinical_utility")
 #: Where the files are, from the root.

@@ -595,6 +595,7 @@ class TestJudge:
         # Half of the planned look is no look.
         assert stopped.code == 3
 
+    @pytest.mark.slow
     def test_not_worse_ends_it_where_that_is_the_goal(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 200, word=lambda k: " fine" if k % 10 == 0 else "")
         log(tmp_path, "b.jsonl", 200, word=lambda k: " fine" if k % 5 == 1 else "")
@@ -605,6 +606,7 @@ class TestJudge:
         later = json.loads(judged(tmp_path, billed, *wide, "--json").out)
         assert later["compared"] > found["compared"]
 
+    @pytest.mark.slow
     def test_prompts_of_a_judged_comparison_come_in_clusters_too(self, tmp_path, billed):
         for name, better in (("a.jsonl", {0, 1, 2}), ("b.jsonl", set(range(3, 14)))):
             log(tmp_path, name, 120, word=lambda k, better=better: " fine" if k % 14 in better else " poor")
@@ -643,6 +645,7 @@ class TestJudge:
         assert "budget covers" in ran.out
         assert billed.since() == 0
 
+    @pytest.mark.slow
     def test_what_more_prompts_cost_is_not_raised_by_lost_calls(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 32, word=lambda k: " fine" if k % 2 else "")
         log(tmp_path, "b.jsonl", 32, word=lambda k: "" if k % 4 else " fine")
@@ -806,6 +809,7 @@ class TestProof:
         anew = json.loads(judged(tmp_path, billed, *fixed).out)
         assert (anew["decision"], anew["spoilt_answers"]) == ("same", 16)
 
+    @pytest.mark.slow(but=("ties", "blind-swapped"))
     @pytest.mark.parametrize("model", ["ties", "coarse", "blind-swapped", "blind-garbage"])
     def test_a_judge_that_cannot_tell_does_not_say_the_same(self, tmp_path, billed, model):
         alike(tmp_path)
@@ -919,6 +923,7 @@ class TestPython:
         assert len(asked) == 3 * 76
         assert by([finer, finer_too]).decision == "better"
 
+    @pytest.mark.slow(but_every=2)
     @pytest.mark.parametrize(("said", "problem"), [(None, "returned None"), (KeyError("x"), "KeyError")])
     def test_a_function_that_fails_is_given_up_and_resumed(self, tmp_path, monkeypatch, said, problem):
         monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
@@ -1047,6 +1052,7 @@ class TestFunctionsThatAnswer:
         assert (plain.basis, plain.decision, plain.compared) == ("scores", "better", 40)
         assert [one.name for one in plain.costs] == ["dollars", "output tokens"]
 
+    @pytest.mark.slow(but_every=4)
     @pytest.mark.parametrize(
         ("said", "problem"),
         [

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from support.arranged import NO_CHECKS, PRICES, Arranged
-from support.paper_tournament import CONFIG, DIMENSIONS, ENTRANTS, make_paper_tournament
+from support.paper_tournament import CONFIG, DIMENSIONS, ENTRANTS, SOURCES, make_paper_tournament
 
 JUDGE = "judge-1"
 STEPS = {"A": "A>B", "B": "B>A", "TIE": "A=B"}
-PAIRS = 143 * 6
+PAIRS = sum(SOURCES.values()) * 6
 
 
 @pytest.fixture
@@ -112,6 +112,7 @@ def test_a_tie_of_a_reply_without_a_verdict_is_no_tie(paper):
     assert sum(row["state"] == "ok" for row in question_rows(paper.root / "apart")) == 24
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize(
     "wrong", [{"verdict": "C"}, {"verdict": None}, {"cache_key": "xyz"}, {"reasoning": 5}]
 )

@@ -50,6 +50,7 @@ def test_the_configuration_runs_from_the_root(paper, billed):
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow(but="prompt-6")
 @pytest.mark.parametrize(("rule", "dropped"), [("pair", 3), ("prompt", 6)])
 def test_a_missing_response_drops_its_pairs_or_its_prompt(tmp_path, rule, dropped):
     prompt = "medmcqa_open_001"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from support.arranged import Arranged, arrange, read_lines, write_lines
-from support.paper_tournament import DIMENSIONS, ENTRANTS, RESPONSES, make_paper_tournament
+from support.paper_tournament import DIMENSIONS, ENTRANTS, RESPONSES, SOURCES, make_paper_tournament
 from support.run_folders import copied, edit_json, failed, rehash
 from tiltyard.core.judging.question import Rubric
 from tiltyard.errors import BadConfig
@@ -88,14 +88,15 @@ def papers(folder, **sections):
 def test_a_plan_says_how_many_prompts_have_a_gold_answer_and_what_their_rubrics_ask(tmp_path):
     arranged = papers(tmp_path)
     own = "end with one line: VERDICT: A, VERDICT: B or VERDICT: TIE."
-    counts = {"gold": 93, "prompts": 143, "more": 0}
+    prompts, gold = sum(SOURCES.values()), SOURCES["medmcqa_open"] + SOURCES["medqa"]
+    counts = {"gold": gold, "prompts": prompts, "more": 0}
     assert findings(arranged.prepared("headline")) == [
         ("gold-missing", {"case": "left-out", "dimensions": ("factuality",), **counts}),
         ("gold-missing", {"case": "judged", "dimensions": ("calibration",), **counts}),
         *(("own-reply-form", {"dimension": name, "words": own}) for name in DIMENSIONS),
     ]
     ran = arranged.done("plan", arranged.config, "--mode", "headline")
-    assert "93 of 143 prompts have a gold answer" in " ".join(ran.out.split())
+    assert f"{gold} of {prompts} prompts have a gold answer" in " ".join(ran.out.split())
 
 
 @pytest.mark.parametrize(

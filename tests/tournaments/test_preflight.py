@@ -90,6 +90,7 @@ def test_a_pair_too_long_for_the_judge_is_named_and_the_others_are_judged(tmp_pa
     assert states["ok"] > states["provider_error"] > 0
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_its_preflight_goes_on(tmp_path, billed):
     """Its call counts as lost, and does not keep the question from being asked."""
     arranged = judged(tmp_path, billed, "any")

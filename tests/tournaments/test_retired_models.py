@@ -34,7 +34,7 @@ def judged(folder, judge, **sections):
     return arrange(folder, dimensions=1, prompts=8, judge=judge, prices=prices, **sections)
 
 
-@pytest.mark.slow(but=("openai-retired", "anthropic-no credit"))
+@pytest.mark.slow(but="anthropic-no credit")
 @pytest.mark.parametrize("how", list(ADVICE))
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 def test_a_run_stops_early_says_why_and_is_resumed(tmp_path, billed, provider, how):
@@ -91,7 +91,7 @@ def test_the_other_judges_of_a_panel_go_on_and_a_successor_pays_for_itself_only(
     arranged.done("verify", "new")
 
 
-@pytest.mark.slow(but="retired")
+@pytest.mark.slow
 @pytest.mark.parametrize("how", list(ADVICE))
 def test_ab_stops_says_why_and_is_resumed(tmp_path, billed, how):
     log(tmp_path, "a.jsonl", 40, word=lambda _: " poor")

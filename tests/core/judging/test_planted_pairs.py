@@ -29,7 +29,7 @@ from tiltyard.core.ratings.paired_difference import decide, paired_difference
 from tiltyard.runs.ab_lead import RESTS_ON_JUDGE, JudgeEvidence, points
 from tiltyard.tournaments.ab_run import look_sizes
 
-WORLDS = 500
+WORLDS = sized(200, 500)
 ONLY_PLANTED = CheckCounts(0, 0, 0, 0, PLANTED_COUNT)
 
 
@@ -203,9 +203,10 @@ def says_same(judge, rng):
     leads = np.array([(judge(None, -1, rng) - judge(None, 1, rng)) / 4 for _ in range(120)])
     for size in look_sizes(len(leads)):
         seen = leads[:size]
+        if JudgeEvidence(proofs, size, int((seen == 0).sum())).doubt() is not None:
+            continue
         lead = paired_difference(seen, 0.5, planned=500)
-        evidence = JudgeEvidence(proofs, size, int((seen == 0).sum()))
-        if decide(points(lead.low), points(lead.high), 60.0) in RESTS_ON_JUDGE and evidence.doubt() is None:
+        if decide(points(lead.low), points(lead.high), 60.0) in RESTS_ON_JUDGE:
             return True
     return False
 

@@ -278,7 +278,7 @@ def test_reading_never_raises_and_has_a_verdict_exactly_where_it_is_ok(text, dat
     assert (reading.verdict is not None) == (reading.state is QuestionState.OK) == (reading.problem is None)
 
 
-MEGABYTES = sized(2_000_000, 10_000_000)
+MEGABYTES = sized(400_000, 10_000_000)
 
 
 def thousands(text: str, size: int) -> str:
@@ -291,6 +291,7 @@ WORST = [
 ]
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.no_cover
 @pytest.mark.parametrize("text", WORST, ids=ascii)
 @pytest.mark.parametrize("form", [VerdictForm.SCHEMA, VerdictForm.TEXT])

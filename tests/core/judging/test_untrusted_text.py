@@ -159,21 +159,24 @@ def test_ordinary_text_is_not_touched(text):
     assert mark_imitations(replace_surrogates(text)) == text
 
 
+LENGTH = sized(200_000, 1_000_000)
+
+
 @pytest.mark.no_cover
 @pytest.mark.parametrize(
     "text",
     [
-        "<" * 1_000_000,
-        "< " * 500_000,
-        "<" + " " * 1_000_000,
-        "<\u200b" * 500_000,
-        "v\u200b" * 500_000,
-        "verdict" + "*" * 1_000_000,
-        "verdict" * 150_000,
-        "V" + "\u0300" * 1_000_000,
-        "<END" * 250_000,
-        "<END RESPONSE" * 80_000,
-        "verdict:" * 100_000,
+        "<" * LENGTH,
+        "< " * (LENGTH // 2),
+        "<" + " " * LENGTH,
+        "<\u200b" * (LENGTH // 2),
+        "v\u200b" * (LENGTH // 2),
+        "verdict" + "*" * LENGTH,
+        "verdict" * (LENGTH // 7),
+        "V" + "\u0300" * LENGTH,
+        "<END" * (LENGTH // 4),
+        "<END RESPONSE" * (LENGTH // 13),
+        "verdict:" * (LENGTH // 10),
     ],
     ids=lambda text: ascii(text[:10]),
 )

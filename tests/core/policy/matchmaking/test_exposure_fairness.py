@@ -36,6 +36,7 @@ class TestStrict:
         standing = arena(models, 8, window=window)
         assert worst(standing, 3 * window, after=window, seed=seed) == 0.0
 
+    @pytest.mark.slow(but="4-60")
     @pytest.mark.no_cover
     @pytest.mark.parametrize(("models", "window"), [(30, 400), (4, 60)])
     def test_nor_in_windows_where_the_tolerance_is_a_share_of_the_target(self, models, window):
@@ -47,6 +48,7 @@ class TestStrict:
     def test_nor_in_the_policys_own_window(self, models):
         assert worst(arena(models, 20), 3000, after=2000) == 0.0
 
+    @pytest.mark.slow(but="7-60")
     @pytest.mark.no_cover
     @pytest.mark.parametrize(("models", "window"), [(7, 60), (13, 60), (30, 100)])
     def test_nor_where_two_exposures_are_all_the_tolerance(self, models, window):
@@ -54,6 +56,7 @@ class TestStrict:
         after = max(window, 5 * models) + window
         assert worst(arena(models, 12, window=window), after + 3 * window, after=after) == 0.0
 
+    @pytest.mark.slow(but="5")
     @pytest.mark.no_cover
     @pytest.mark.parametrize("models", [5, 12])
     def test_skipped_matchups_are_exposures_and_change_nothing(self, models):
@@ -90,12 +93,14 @@ class TestStrict:
 
 
 class TestScoped:
+    @pytest.mark.slow(but="6-120")
     @pytest.mark.parametrize(("models", "window"), [(6, 120), (20, 400)])
     def test_the_other_three_lanes_stay_in_tolerance_to_within_one_exposure(self, models, window):
         # The target itself moves with the number of contender matchups in the window.
         standing = arena(models, 12, window=window, fairness="scoped")
         assert worst(standing, 3 * window, after=window) < 1.0
 
+    @pytest.mark.slow
     @pytest.mark.no_cover
     def test_the_band_is_shown_more_than_strict_fairness_would_allow(self):
         shares = {}

@@ -78,7 +78,7 @@ async def httpx2_alone(server: PaidLLM) -> AsyncIterator[Call]:
 
 @asynccontextmanager
 async def our_client(server: PaidLLM) -> AsyncIterator[Call]:
-    from tiltyard.judges.providers.provider_factory import open_provider
+    from tiltyard.judges.providers.local_replies import open_provider
 
     provider = open_provider("openai", server.openai, "none")
     yield provider.complete

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tiltyard.settings.minute_limits import SESSION_LIMITS
-from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.serving_settings import SESSION_LIMITS, ServingSettings
 
 #: Tries of a proof of work that a program makes in a second, and that a proof takes on average; then a hard one.
 _TRIES_PER_SECOND = 1_000_000

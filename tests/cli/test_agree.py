@@ -14,7 +14,7 @@ from support.panelled import finish_panel
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.panels import find_panel
 from tiltyard.postgres.connections import open_pool
-from tiltyard.runs.tournament_writer import write_judged_run
+from tiltyard.runs.tournament_files import write_judged_run
 
 
 @pytest.fixture(scope="module")

@@ -313,7 +313,7 @@ class TestReaders:
         assert dict(source.notes) == {f"the condition is not met: {text}": len(rows) - len(wanted)}
 
     def test_csv_that_ends_row_by_row_counts_once(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("tiltyard.files.csv_reader._BLOCK_BYTES", 1 << 10)
+        monkeypatch.setattr("tiltyard.files.row_reader._BLOCK_BYTES", 1 << 10)
         path = tmp_path / "rows.csv"
         good = "x,y,tie,1,en\nx,y,tie,1,de\n" * 3000
         path.write_text(f"model_a,model_b,winner,weight,language\n{good}x,y,tie, 2 ,en\n")

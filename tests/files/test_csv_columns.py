@@ -11,7 +11,7 @@ from tiltyard.core.battles import Table
 from tiltyard.errors import BadBattle, InputError
 from tiltyard.files import open_battles
 from tiltyard.files.battle_tables import count_table
-from tiltyard.files.csv_reader import CsvReader
+from tiltyard.files.row_reader import CsvReader
 
 HEADER = "model_a,model_b,winner,question_id,weight,both_bad\n"
 
@@ -95,7 +95,7 @@ def test_odd_lines(tmp_path, text):
 @pytest.fixture
 def _small_blocks(monkeypatch):
     """A block holds less than a hundred lines."""
-    monkeypatch.setattr("tiltyard.files.csv_reader._BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr("tiltyard.files.row_reader._BLOCK_BYTES", 1 << 10)
 
 
 @pytest.mark.usefixtures("_small_blocks")

@@ -22,7 +22,7 @@ from tiltyard.files.parquet_tables import read_arrays, read_columns
 from tiltyard.files.upload_reader import UploadReader
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.local_replies import ReplayProvider
-from tiltyard.judges.providers.server_events import EventParser
+from tiltyard.judges.providers.stream_readers import EventParser
 from tiltyard.runs.manifest import MANIFEST
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.settings.tournament_config import load_config

@@ -15,8 +15,7 @@ import pytest
 from support.worker_process import Journal, shards, until
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, TiltyardError
 from tiltyard.jobs import engine
-from tiltyard.jobs.engine import WorkerHooks, open_engine
-from tiltyard.jobs.shards import Shard
+from tiltyard.jobs.engine import Shard, WorkerHooks, open_engine
 from tiltyard.jobs.worker_locks import ServerLocks
 
 on_sqlite = pytest.mark.parametrize("database", ["sqlite"], indirect=True)

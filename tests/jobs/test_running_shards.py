@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tiltyard.jobs.shards import RunningShards, Shard
+from tiltyard.jobs.engine import RunningShards, Shard
 
 SHARD = Shard("run", 0, 0, 0, 10)
 

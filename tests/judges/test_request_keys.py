@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tiltyard.core.judging.question import VERDICT_SCHEMA, ChatPrompt
 from tiltyard.core.judging.verdict import VerdictForm
-from tiltyard.judges.providers.provider_factory import open_provider
+from tiltyard.judges.providers.local_replies import open_provider
 from tiltyard.judges.requests import expected_tokens, request_key, token_upper_bound
 
 TEXTS = st.text(st.characters(), max_size=8)

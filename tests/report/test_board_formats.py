@@ -14,17 +14,18 @@ from tiltyard.core.battles import Table
 from tiltyard.core.ratings import Glicko2
 from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.report.board_formats import (
+    board_fragment,
     board_latex,
     board_markdown,
     boards_csv,
     boards_latex,
     boards_markdown,
+    groups_fragment,
     preferred_sentence,
     settled_sentence,
     title_parts,
 )
 from tiltyard.report.escapes import csv_text
-from tiltyard.report.notebook_board import board_fragment, groups_fragment
 from tiltyard.report.terminal import rated_text
 
 

@@ -15,7 +15,7 @@ from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.report.trust_report import cite_paragraph, trust_page, trust_text
 from tiltyard.runs.judge_labels import JudgedMatches, LabelledRun, read_labels
 from tiltyard.runs.judge_trust import judge_trust
-from tiltyard.runs.tournament_writer import write_judged_run
+from tiltyard.runs.tournament_files import write_judged_run
 
 
 @pytest.fixture(scope="module")

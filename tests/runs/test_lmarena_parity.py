@@ -13,8 +13,7 @@ from support.lmarena_worlds import WORLDS, write_world
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
 from tiltyard.files import open_battles
-from tiltyard.runs.battle_rating import RateSettings, rate_files
-from tiltyard.runs.rate_options import preset_parameters, rate_settings
+from tiltyard.runs.battle_rating import RateSettings, preset_parameters, rate_files, rate_settings
 
 #: Written by bench/peers/rate_lmarena.py with arena-rank 0.1.1, from the files of `lmarena_worlds`.
 THEIRS = json.loads((Path(__file__).parent / "lmarena_ratings.json").read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ from tiltyard.errors import BadOption, BrokenArtifact, UnreadableFile
 from tiltyard.report.match_text import context_of, match_document, match_lines
 from tiltyard.runs.match_reader import MatchFilter, read_matches
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.runs.tournament_writer import write_draft_manifest
+from tiltyard.runs.tournament_files import write_draft_manifest
 
 JUDGES = ("judge-one", "judge-two")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

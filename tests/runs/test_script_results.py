@@ -14,10 +14,16 @@ from support.paper_tournament import DIMENSIONS, ENTRANTS, make_paper_tournament
 from tiltyard.cli.run import show_elo
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.files.answer import Answer
-from tiltyard.runs.judgments import elo_archive, elo_document
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_manifest import draft_manifest
-from tiltyard.runs.verdict_pass import HumanVotes, ResponseIndex, VerdictPass, answers_of
+from tiltyard.runs.verdict_pass import (
+    HumanVotes,
+    ResponseIndex,
+    VerdictPass,
+    answers_of,
+    elo_archive,
+    elo_document,
+)
 
 
 def same(found, expected):

@@ -12,7 +12,7 @@ from support.judged_runs import anchored_run, made_run, written
 from tiltyard.core.ratings import Finding
 from tiltyard.report.judging_sections import SHARES, choices_section, judges_section, questions_section
 from tiltyard.report.tournament_tables import tournament_summary
-from tiltyard.runs.tournament_writer import read_run_documents, write_judged_run
+from tiltyard.runs.tournament_files import read_run_documents, write_judged_run
 
 HOSTILE = ("<script>alert(1)</script>", "b\x1b[31m", "[red]c[/red]")
 

@@ -18,7 +18,7 @@ from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.runs import tournament_verification
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.runs.tournament_replay import ResponseTexts
+from tiltyard.runs.tournament_verification import ResponseTexts
 from tiltyard.settings.tournament_config import load_config, resolve_config
 from tiltyard.settings.yaml_file import write_yaml
 
@@ -274,7 +274,7 @@ def test_the_configuration_may_be_spelled_otherwise(run):
 
 
 def test_replies_that_another_parser_read_are_refused(run, monkeypatch):
-    monkeypatch.setattr("tiltyard.runs.tournament_replay.PARSER_VERSION", PARSER_VERSION + 1)
+    monkeypatch.setattr("tiltyard.runs.tournament_verification.PARSER_VERSION", PARSER_VERSION + 1)
     result = verify_run(run)
     assert not result.passed
 

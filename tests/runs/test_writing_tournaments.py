@@ -28,15 +28,15 @@ from tiltyard.files.parquet_tables import read_columns, read_rows
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.manifest import file_hash, hash_line
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.runs.tournament_files import expected_files
-from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
-from tiltyard.runs.tournament_writer import (
+from tiltyard.runs.tournament_files import (
     begin_folder,
+    expected_files,
     read_draft,
     write_draft_manifest,
     write_judged_run,
     write_matches,
 )
+from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
 from tiltyard.runs.verdict_pass import ResponseIndex, answers_of
 from tiltyard.settings.yaml_file import parse_yaml
 

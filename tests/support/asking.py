@@ -10,8 +10,8 @@ from typing import Any
 
 from tiltyard.core.judging.question import VERDICT_SCHEMA, ChatPrompt
 from tiltyard.core.judging.verdict import VerdictForm
+from tiltyard.judges.providers.local_replies import open_provider
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Provider
-from tiltyard.judges.providers.provider_factory import open_provider
 
 SDKS = ("anthropic", "openai")
 

@@ -26,8 +26,8 @@ from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
 from tiltyard.judges.ledger import Attempt, AttemptIntent, Ledger, RunRow, Settlement
 from tiltyard.judges.ledger_batcher import LedgerBatcher
 from tiltyard.judges.live_calls import LiveCalls
+from tiltyard.judges.providers.local_replies import open_provider
 from tiltyard.judges.providers.provider import Body, Provider
-from tiltyard.judges.providers.provider_factory import open_provider
 from tiltyard.judges.requests import JudgeCaller, JudgeRequest, request_key, token_upper_bound
 from tiltyard.settings.prices import Price
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from support.judged_runs import anchored_run
 from support.tournament_forgeries import edit
 from tiltyard.core.judging.question import QuestionPurpose
-from tiltyard.runs.tournament_writer import write_judged_run
+from tiltyard.runs.tournament_files import write_judged_run
 from tiltyard.settings.yaml_file import write_yaml
 
 

@@ -20,7 +20,7 @@ from tiltyard.files.answer import Answer
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, file_hash, hash_line
 from tiltyard.runs.run_verification import Verification
-from tiltyard.runs.tournament_writer import write_judged_run
+from tiltyard.runs.tournament_files import write_judged_run
 
 STEPS = [step.value for step in VerdictStep]
 STRENGTH = {"ash": 0.7, "birch": 0.55, "cedar": 0.4, "<b>dill": 0.25}

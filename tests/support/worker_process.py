@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tiltyard.jobs.engine import WorkerHooks, open_engine
-from tiltyard.jobs.shards import Shard
+from tiltyard.jobs.engine import Shard, WorkerHooks, open_engine
 
 
 class Journal:

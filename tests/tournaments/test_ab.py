@@ -20,7 +20,7 @@ from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption, InputError
 from tiltyard.judges.ledger import Ledger
 from tiltyard.runs.ab_lead import points, slot_preference
-from tiltyard.runs.tournament_writer import write_judged_run
+from tiltyard.runs.tournament_files import write_judged_run
 from tiltyard.tournaments import tournament_run
 
 

@@ -16,7 +16,7 @@ from support.servers.quirks import QUIRKS, stand_in
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.judge_setup import open_judge, open_judges
+from tiltyard.judges.requests import open_judge, open_judges
 from tiltyard.settings.arena_judges import ArenaJudges
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.model_endpoints import PROVIDERS

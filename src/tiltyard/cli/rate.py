@@ -148,8 +148,13 @@ def rate(
     **options: Any,
 ) -> None:
     """Rate models from battles, with confidence intervals."""
-    from tiltyard.runs.battle_rating import choose_by_format, chosen_battles, open_all, rate_files
-    from tiltyard.runs.rate_options import rate_settings
+    from tiltyard.runs.battle_rating import (
+        choose_by_format,
+        chosen_battles,
+        open_all,
+        rate_files,
+        rate_settings,
+    )
 
     output = BoardOutput(chosen_form({"json": json, "csv": csv, "markdown": markdown, "latex": latex}), top)
     given = {name: value for name, value in given_options(context).items() if name in RATING_OPTIONS}
@@ -221,7 +226,7 @@ class BoardOutput:
                 console.print(rated_lines(rated, width=console.width, top=self.top))
             return
         if self.form == "json":
-            from tiltyard.runs.rating_documents import ratings_json
+            from tiltyard.runs.run_folder import ratings_json
 
             text = ratings_json(groups, settings, evaluated, top=self.top) + "\n"
         else:
@@ -280,8 +285,7 @@ def compare(
     """Compare two models: difference, interval, verdict."""
     from tiltyard.files.battle_tables import count_table
     from tiltyard.report.terminal import Terminal
-    from tiltyard.runs.battle_rating import chosen_battles, count_named, open_all
-    from tiltyard.runs.rate_options import rate_settings
+    from tiltyard.runs.battle_rating import chosen_battles, count_named, open_all, rate_settings
 
     given = {"by": by, "style": style, "level": level, "prior_sd": prior_sd, "max_share": max_share}
     given |= {"where": joined_conditions(where), "cluster": cluster}

@@ -249,9 +249,9 @@ def _unasked_text(questions: int, checks: int) -> str:
 
 def show_elo(finished: FinishedRun) -> None:
     """Print the Elo summary, with lines as long as they are, and why the ratings after it differ."""
-    from tiltyard.report.elo_summary import ELO_NOTE, elo_table
+    from tiltyard.report.judging_sections import ELO_NOTE, elo_table
     from tiltyard.report.terminal import Terminal
-    from tiltyard.runs.tournament_writer import read_elo
+    from tiltyard.runs.tournament_files import read_elo
 
     terminal, document = Terminal(), read_elo(finished.out)
     terminal.print(f"\n{elo_table(document)}\n", soft_wrap=True)
@@ -266,7 +266,7 @@ def show_summary(finished: FinishedRun) -> None:
     """Print the summary of a run; exit with a nonzero code if something is missing."""
     from tiltyard.report.terminal import Terminal
     from tiltyard.report.tournament_tables import tournament_summary
-    from tiltyard.runs.tournament_writer import read_run_documents
+    from tiltyard.runs.tournament_files import read_run_documents
 
     Terminal().print(tournament_summary(finished.groups, *read_run_documents(finished.out)))
     typer.echo(

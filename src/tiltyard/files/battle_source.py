@@ -17,7 +17,6 @@ from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadBattle, BadOption, CannotRate, UnknownFormat, UnreadableFile
 from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, REQUIRED, STYLE, TYPES
 from tiltyard.files.conditions import Condition
-from tiltyard.files.csv_reader import CsvReader, csv_records
 from tiltyard.files.format import BattleFormat
 from tiltyard.files.format_detection import (
     column_option,
@@ -30,14 +29,13 @@ from tiltyard.files.format_detection import (
 )
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
-from tiltyard.files.invalid_rows import InvalidRows
+from tiltyard.files.invalid_rows import InvalidRows, ValueRepairs
 from tiltyard.files.memory_records import FrameRecords, ListRecords, records_in_memory
 from tiltyard.files.native_columns import ColumnReader
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.read_options import QUESTION_NAMES, ReadOptions, RenamedColumns, respelled
 from tiltyard.files.records import Records
-from tiltyard.files.row_reader import RowReader
-from tiltyard.files.value_repairs import ValueRepairs
+from tiltyard.files.row_reader import CsvReader, RowReader, csv_records
 from tiltyard.foundation.arrays import Bools
 from tiltyard.foundation.option_names import quoted_list
 

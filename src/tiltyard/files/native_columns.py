@@ -25,13 +25,12 @@ from tiltyard.files.canonical_columns import (
 )
 from tiltyard.files.conditions import Condition, wanted_columns
 from tiltyard.files.input_file import translate_read_errors
-from tiltyard.files.invalid_rows import InvalidRows
+from tiltyard.files.invalid_rows import InvalidRows, ValueRepairs
 from tiltyard.files.json_records import parse_json
 from tiltyard.files.read_options import is_outcome, outcome_array, winners_by_name
 from tiltyard.files.records import ColumnRecords
 from tiltyard.files.row_reader import parse_battle
 from tiltyard.files.style_text import style_row
-from tiltyard.files.value_repairs import ValueRepairs
 
 _BATCH_ROWS = 4096
 

@@ -23,12 +23,12 @@ from tiltyard.files.answer_formats.answer_columns import (
 )
 from tiltyard.files.answer_formats.answer_tables import AnswerTable
 from tiltyard.files.answers import LOG_FORMATS, OWN_FORMAT, AnswerSource, is_own_table, open_answers
-from tiltyard.files.csv_reader import CsvRecords
 from tiltyard.files.format_detection import open_input_records
 from tiltyard.files.input_file import BOM, COMPRESSED, InputFile, open_input, translate_read_errors
 from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords, parse_object
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.read_options import with_headers
+from tiltyard.files.row_reader import CsvRecords
 from tiltyard.files.xlsx_records import XlsxRecords
 from tiltyard.files.zip_members import ZipMembers, open_zip
 

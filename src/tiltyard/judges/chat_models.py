@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tiltyard.errors import BadConfig, BadOption, EmptyAnswer, ProviderFault, StreamBroken
 from tiltyard.judges.providers.json_bodies import encode_body, token_limit, with_token_limit
+from tiltyard.judges.providers.local_replies import open_http_provider
 from tiltyard.judges.providers.provider import (
     Body,
     ChatRequest,
@@ -18,7 +19,6 @@ from tiltyard.judges.providers.provider import (
     StreamPiece,
     StreamTimeouts,
 )
-from tiltyard.judges.providers.provider_factory import open_http_provider
 from tiltyard.judges.requests import ADAPTATION_LIMIT, LearnedLimits
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant

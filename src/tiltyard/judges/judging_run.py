@@ -17,16 +17,21 @@ from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import ParsedReply, QuestionState, Reply
 from tiltyard.errors import JudgeUnusable
-from tiltyard.jobs.engine import Engine, WorkerHooks, open_engine
-from tiltyard.jobs.shards import Shard
+from tiltyard.jobs.engine import Engine, Shard, WorkerHooks, open_engine
 from tiltyard.judges.batch_calls import BatchCalls
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
-from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.ledger_batcher import LedgerBatcher
 from tiltyard.judges.live_calls import LiveCalls
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.requests import UNUSABLE, JudgeCaller, JudgeRequest, LearnedLimits, UnusableReplies
+from tiltyard.judges.requests import (
+    UNUSABLE,
+    JudgeCaller,
+    JudgeRequest,
+    JudgeSetup,
+    LearnedLimits,
+    UnusableReplies,
+)
 from tiltyard.settings.environment import Environment
 
 #: Shards of batches in progress at the same time: each only waits, for hours.

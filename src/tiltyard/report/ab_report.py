@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any
 
 from tiltyard.core.ratings.findings import Finding
+from tiltyard.report.board_formats import comparison_fragment, frontier_fragment
 from tiltyard.report.escapes import markdown_text
-from tiltyard.report.notebook_board import comparison_fragment, frontier_fragment
 
 #: What a guard is called that was shown to be worse.
 GUARD_FAILED = "guard failed"

@@ -26,7 +26,7 @@ from tiltyard.report.match_text import ContextText, context_of, split_shared
 from tiltyard.runs.manifest import BATTLE_LINES, read_lines
 from tiltyard.runs.match_reader import open_tournament
 from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.runs.tournament_replay import ResponseTexts
+from tiltyard.runs.tournament_verification import ResponseTexts
 
 _COLUMNS = (
     "item",

@@ -15,7 +15,7 @@ from tiltyard.report.match_text import ReadMatch, context_of
 from tiltyard.runs.manifest import MANIFEST, locate_run, manifest_kind, read_lines, read_manifest_as
 from tiltyard.runs.tournament_files import ANSWERS, question_file
 from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.runs.tournament_replay import ResponseTexts
+from tiltyard.runs.tournament_verification import ResponseTexts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

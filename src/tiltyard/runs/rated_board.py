@@ -24,19 +24,27 @@ from tiltyard.files.battle_tables import count_steps
 from tiltyard.files.read_options import READ_DEFAULTS, ReadDataOptions, ReadOptions
 from tiltyard.foundation.option_names import require_flag, with_options
 from tiltyard.report.board_charts import HEATMAP_MODELS, Picture, ratings_chart, win_rate_picture
-from tiltyard.report.board_formats import boards_columns, boards_csv, boards_latex, boards_markdown
+from tiltyard.report.board_formats import (
+    MAX_ROWS,
+    board_fragment,
+    boards_columns,
+    boards_csv,
+    boards_latex,
+    boards_markdown,
+    comparison_fragment,
+    groups_fragment,
+)
 from tiltyard.report.escapes import plain_table
 from tiltyard.report.methods_text import RunFacts, methods_text
-from tiltyard.report.notebook_board import MAX_ROWS, board_fragment, comparison_fragment, groups_fragment
 from tiltyard.runs.battle_rating import (
     RateSettings,
     choose_by_format,
     chosen_battles,
     rate_files,
+    rate_settings,
     rate_table,
 )
-from tiltyard.runs.rate_options import rate_settings
-from tiltyard.runs.rating_documents import ratings_json
+from tiltyard.runs.run_folder import ratings_json
 from tiltyard.settings.rating_options import RATING_OPTIONS, RateOptions
 
 if TYPE_CHECKING:

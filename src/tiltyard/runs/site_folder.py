@@ -69,12 +69,11 @@ from tiltyard.runs.manifest import (
     read_manifest_as,
     run_identity,
 )
-from tiltyard.runs.rating_documents import plain_names
+from tiltyard.runs.run_folder import plain_names
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.runs.tournament_files import question_file
+from tiltyard.runs.tournament_files import question_file, read_run_documents
 from tiltyard.runs.tournament_manifest import TournamentManifest
-from tiltyard.runs.tournament_replay import configured_checks
-from tiltyard.runs.tournament_writer import read_run_documents
+from tiltyard.runs.tournament_verification import configured_checks
 from tiltyard.runs.verification_checks import drawn_with
 
 #: Fields that say nothing about persons or texts.

@@ -15,13 +15,12 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.judging.matches import MissingDrops, Prompt
 from tiltyard.core.ratings import BradleyTerry, RatingMethod
-from tiltyard.core.ratings.decisive_elo import DecisiveElo
+from tiltyard.core.ratings.elo import DecisiveElo
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import Answer
-from tiltyard.runs.battle_rating import RateSettings, method_of
+from tiltyard.runs.battle_rating import PRESETS, RateSettings, method_of, preset_parameters
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestModel, Platform
-from tiltyard.runs.rate_options import PRESETS, preset_parameters
 
 _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 

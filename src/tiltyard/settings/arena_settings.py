@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from tiltyard.errors import BadOption
 from tiltyard.foundation.field_definitions import check_fields, defined, definitions
-from tiltyard.settings.minute_limits import ARENA_KINDS, read_minute_limits
+from tiltyard.settings.serving_settings import ARENA_KINDS, read_minute_limits
 
 Entry = Literal["open", "invitation", "passcode", "sign-in"]
 Reveal = Literal["session", "vote", "never"]

@@ -43,7 +43,7 @@ from tiltyard.runs.ab_lead import (
     slot_findings,
     slot_preference,
 )
-from tiltyard.runs.tournament_writer import read_run_documents
+from tiltyard.runs.tournament_files import read_run_documents
 from tiltyard.settings.model_endpoints import PYTHON
 from tiltyard.settings.prices import PriceEntry, format_dollars
 from tiltyard.settings.ready_tournaments import DEFAULT_RUBRIC, QuickJudge, quick_document

@@ -22,13 +22,12 @@ from tiltyard.files.answer import Answer, read_flag
 from tiltyard.files.answers import read_answers
 from tiltyard.files.format_detection import open_records
 from tiltyard.foundation.local_files import refuse_unwritable
-from tiltyard.jobs.shards import Shard
-from tiltyard.judges.judge_setup import JudgeSetup, open_model
+from tiltyard.jobs.engine import Shard
 from tiltyard.judges.judging_run import JudgingDatabases, RunProgress, run_judging
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.providers.local_replies import ModelFunction, function_fields
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.requests import JudgeRequest, request_key
+from tiltyard.judges.requests import JudgeRequest, JudgeSetup, open_model, request_key
 from tiltyard.settings.config_section import repeated
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.prices import PriceBook, open_prices, to_picodollars

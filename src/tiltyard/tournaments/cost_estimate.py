@@ -25,13 +25,13 @@ from tiltyard.core.judging.question import Question, build_chat_prompt
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BrokenArtifact, CannotRate, ProviderFault
 from tiltyard.foundation.local_files import read_regular
-from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Usage
 from tiltyard.judges.requests import (
     EXPECTED_BYTES_PER_TOKEN,
     LOW_BYTES_PER_TOKEN,
     JudgeRequest,
+    JudgeSetup,
     expected_tokens,
     token_upper_bound,
 )

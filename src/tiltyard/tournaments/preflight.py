@@ -20,7 +20,6 @@ from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import JudgeUnusable, ProviderFault
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
-from tiltyard.judges.judge_setup import JudgeSetup, possible_forms
 from tiltyard.judges.judging_run import JudgingDatabases, RunProgress
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.ledger_batcher import LedgerBatcher
@@ -33,8 +32,10 @@ from tiltyard.judges.requests import (
     EmptyReply,
     JudgeCaller,
     JudgeRequest,
+    JudgeSetup,
     LearnedLimits,
     UnusableReplies,
+    possible_forms,
 )
 from tiltyard.settings.tournament_config import RunMode
 from tiltyard.tournaments.tournament_plan import TournamentPlan

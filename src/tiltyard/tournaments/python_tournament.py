@@ -18,7 +18,7 @@ from tiltyard.errors import BadOption
 from tiltyard.foundation.option_names import refuse_unknown
 from tiltyard.judges.judging_run import RunProgress
 from tiltyard.judges.providers.local_replies import JudgeFunction, function_fields
-from tiltyard.runs.tournament_writer import read_run_documents
+from tiltyard.runs.tournament_files import read_run_documents
 from tiltyard.settings.prices import PriceEntry, read_prices
 from tiltyard.settings.ready_tournaments import QuickJudge
 from tiltyard.tournaments.inputs import CONFIG_NAME, QUICK_MODE, AnswerInputs, quick_run_inputs

@@ -47,9 +47,8 @@ from tiltyard.core.judging.question import (
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep
 from tiltyard.errors import BadConfig
 from tiltyard.files.answer import Answer
-from tiltyard.jobs.shards import Shard
-from tiltyard.judges.judge_setup import JudgeSetup
-from tiltyard.judges.requests import IMAGE_TOKENS, JudgeRequest, request_key
+from tiltyard.jobs.engine import Shard
+from tiltyard.judges.requests import IMAGE_TOKENS, JudgeRequest, JudgeSetup, request_key
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig
 from tiltyard.tournaments.inputs import TournamentInputs
 

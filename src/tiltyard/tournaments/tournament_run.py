@@ -18,7 +18,6 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
 from tiltyard.foundation.local_files import refuse_unwritable
-from tiltyard.judges.judge_setup import JudgeSetup, judge_price, open_judges
 from tiltyard.judges.judging_run import (
     JudgingDatabases,
     JudgingOutcome,
@@ -27,10 +26,16 @@ from tiltyard.judges.judging_run import (
     run_judging,
 )
 from tiltyard.judges.ledger import Attempt, Ledger
+from tiltyard.judges.requests import JudgeSetup, judge_price, open_judges
 from tiltyard.runs.judged_run import AttemptRow, JudgedRun
 from tiltyard.runs.run_costs import dollars_text
-from tiltyard.runs.tournament_files import CONFIG
-from tiltyard.runs.tournament_writer import begin_folder, read_draft, read_run_documents, write_judged_run
+from tiltyard.runs.tournament_files import (
+    CONFIG,
+    begin_folder,
+    read_draft,
+    read_run_documents,
+    write_judged_run,
+)
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.model_endpoints import REPLAY
 from tiltyard.settings.prices import (

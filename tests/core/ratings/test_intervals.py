@@ -11,12 +11,12 @@ from support.sizes import sized
 from support.worlds import batch, counted, drawn, names, rows, table, told
 from tiltyard.core.battles import CodedBattles, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
-from tiltyard.core.ratings import BradleyTerry, leave_one_out, sandwich
+from tiltyard.core.ratings import BradleyTerry, leave_one_out
 from tiltyard.core.ratings.bootstrap import _Poisson, cluster_multiplicities, cluster_numbers, uniform_numbers
 from tiltyard.core.ratings.comparison import compare_models
+from tiltyard.core.ratings.leave_one_out import distinct_keys, two_way_keys
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.result import basis_text
-from tiltyard.core.ratings.sandwich import distinct_keys, two_way_keys
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import critical_value, these_prompts_interval
 from tiltyard.errors import CannotRate
@@ -155,9 +155,9 @@ def test_two_way_keys_tell_pairs_of_prompt_and_voter_apart():
 def test_sums_by_cluster_may_be_sparse(monkeypatch):
     world = table(drawn(M, 200, 4, prompts=30, voters=12))
     dense = BradleyTerry(ties="davidson")(world).uncertainty.covariances
-    monkeypatch.setattr(sandwich, "_DENSE_SUM_LIMIT", 0)
-    used, squared = [], sandwich._SparseSums.squared
-    monkeypatch.setattr(sandwich._SparseSums, "squared", lambda sums: used.append(sums) or squared(sums))
+    monkeypatch.setattr(leave_one_out, "_DENSE_SUM_LIMIT", 0)
+    used, squared = [], leave_one_out._SparseSums.squared
+    monkeypatch.setattr(leave_one_out._SparseSums, "squared", lambda sums: used.append(sums) or squared(sums))
     sparse = BradleyTerry(ties="davidson")(world).uncertainty.covariances
     assert len(used) == 1
     np.testing.assert_allclose(sparse, dense, rtol=1e-9)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.core.battles.cluster_keys import hash_texts
-from tiltyard.core.ratings.sandwich import KeyIndex, sorted_distinct
+from tiltyard.core.ratings.leave_one_out import KeyIndex, sorted_distinct
 
 LAST = 2**64 - 1
 

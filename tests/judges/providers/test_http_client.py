@@ -425,7 +425,7 @@ def test_cookies_are_not_kept():
 
 @pytest.mark.parametrize("name", SDKS)
 def test_a_provider_that_was_never_used_needs_no_event_loop(name):
-    from tiltyard.judges.providers.provider_factory import open_provider
+    from tiltyard.judges.providers.local_replies import open_provider
 
     provider = open_provider(name, "http://127.0.0.1:9", None)
     run(provider.aclose())

@@ -10,8 +10,8 @@ import pytest
 from support.asking import SDKS, ask, ended, entries, items, opened, run
 from support.servers.paid_llm import paid_llm
 from tiltyard.errors import ProviderFault
+from tiltyard.judges.providers.local_replies import open_provider
 from tiltyard.judges.providers.provider import BatchItem
-from tiltyard.judges.providers.provider_factory import open_provider
 
 pytestmark = pytest.mark.parametrize("name", SDKS)
 

@@ -15,7 +15,7 @@ from support.servers.scripted import http, overheard
 from tiltyard.core.judging.question import TOOL_NAME, VERDICT_SCHEMA
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, UnreadableFile
-from tiltyard.judges.providers.provider_factory import open_provider
+from tiltyard.judges.providers.local_replies import open_provider
 from tiltyard.settings.model_endpoints import PROVIDERS
 
 SCHEMA = dict(VERDICT_SCHEMA)

@@ -11,8 +11,8 @@ from support.asking import run
 from tiltyard.core.judging.question import QuestionTexts, Rubric, build_chat_prompt, question_nonce
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadOption, ProviderFault, UnreadableFile
+from tiltyard.judges.providers.local_replies import open_provider
 from tiltyard.judges.providers.provider import Usage
-from tiltyard.judges.providers.provider_factory import open_provider
 
 RUBRIC = Rubric("factuality", "v1", "Which is truer?")
 #: The prompt holds a hash of its own: the question's nonce comes first.

@@ -10,7 +10,7 @@ import pytest
 from support.asking import SDKS, ask, run
 from support.servers.scripted import http, overheard, scripted
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.providers.provider_factory import open_provider
+from tiltyard.judges.providers.local_replies import open_provider
 from tiltyard.judges.requests import request_key
 from tiltyard.settings.model_endpoints import EndpointRoute
 

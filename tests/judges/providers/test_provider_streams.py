@@ -11,6 +11,7 @@ import pytest
 from support.asking import run
 from tiltyard.errors import BadOption, ProviderFault, StreamBroken
 from tiltyard.judges.chat_models import ChatModel
+from tiltyard.judges.providers.local_replies import open_http_provider
 from tiltyard.judges.providers.provider import (
     ChatRequest,
     ChatTurn,
@@ -19,7 +20,6 @@ from tiltyard.judges.providers.provider import (
     StreamTimeouts,
     Usage,
 )
-from tiltyard.judges.providers.provider_factory import open_http_provider
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

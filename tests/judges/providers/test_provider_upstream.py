@@ -8,8 +8,8 @@ from support.asking import run
 from support.faulty_upstream import FAULTS, TELLTALE, faulty_upstream, upstream_words
 from tiltyard.errors import ProviderFault, StreamBroken
 from tiltyard.judges.chat_models import ChatModel
+from tiltyard.judges.providers.local_replies import open_http_provider
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamEnd, StreamTimeouts
-from tiltyard.judges.providers.provider_factory import open_http_provider
 
 #: How each fault ends: the class of the error and its status, or why the answer ended.
 ENDS = {

@@ -15,15 +15,16 @@ from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.anthropic import AnthropicStream
 from tiltyard.judges.providers.openai import OpenAIStream
 from tiltyard.judges.providers.provider import StreamEnd, StreamPiece, StreamTimeouts
-from tiltyard.judges.providers.server_events import (
+from tiltyard.judges.providers.stream_readers import (
     EventParser,
     OversizedStream,
     ServerEvent,
     SilenceWatch,
     StreamDeadline,
     StreamSilent,
+    SurrogateJoiner,
+    ThinkingTags,
 )
-from tiltyard.judges.providers.stream_readers import SurrogateJoiner, ThinkingTags
 
 READERS = [OpenAIStream, AnthropicStream]
 #: The words of both protocols, wherever they may turn up.

@@ -18,8 +18,7 @@ from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import BadOption, Busy, NotAllowed
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.settings.minute_limits import NETWORK_LIMITS, SESSION_LIMITS
-from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.serving_settings import NETWORK_LIMITS, SESSION_LIMITS, ServingSettings
 from tiltyard.web.access.rate_limits import SignInThrottle, VoterLimits, client_address
 
 ASK = "/api/v1/arenas/arena/matchups"

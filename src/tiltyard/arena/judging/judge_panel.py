@@ -17,13 +17,12 @@ from tiltyard.core.judging.question import QuestionTexts, Rubric, build_chat_pro
 from tiltyard.core.judging.reconciliation import MatchResult, panel_name, panel_result, reconcile
 from tiltyard.core.judging.verdict import QuestionState, Verdict
 from tiltyard.errors import BadOption
-from tiltyard.jobs.shards import Shard
+from tiltyard.jobs.engine import Shard
 from tiltyard.jobs.worker_locks import FileLocks, ServerLocks, WorkerLock, WorkerLocks, lock_worker_name
-from tiltyard.judges.judge_setup import JudgeSetup, open_judge
 from tiltyard.judges.judging_run import JudgingDatabases, JudgingWorker, RunProgress
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.requests import JudgeRequest, request_key
+from tiltyard.judges.requests import JudgeRequest, JudgeSetup, open_judge, request_key
 from tiltyard.settings.arena_judges import ArenaJudges
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.prices import (

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
-from tiltyard.core.ratings.sandwich import KeyOf, RowScores
+from tiltyard.core.ratings.leave_one_out import KeyOf, RowScores
 from tiltyard.core.ratings.scoring import sum_by_index
 from tiltyard.foundation.arrays import Bools, Floats, Ints
 

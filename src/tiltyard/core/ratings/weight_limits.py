@@ -13,7 +13,7 @@ import numpy as np
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.sandwich import KeyIndex, KeyOf, prompt_key, sorted_distinct, voter_key
+from tiltyard.core.ratings.leave_one_out import KeyIndex, KeyOf, prompt_key, sorted_distinct, voter_key
 from tiltyard.core.ratings.scoring import Scoring, sum_by_index
 from tiltyard.foundation.arrays import Floats
 

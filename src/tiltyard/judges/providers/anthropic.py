@@ -33,8 +33,7 @@ from tiltyard.judges.providers.provider import (
     StreamStop,
     Usage,
 )
-from tiltyard.judges.providers.server_events import ServerEvent
-from tiltyard.judges.providers.stream_readers import StreamReader
+from tiltyard.judges.providers.stream_readers import ServerEvent, StreamReader
 
 _OURS = ("model", "messages", "system", "max_tokens", "tools", "tool_choice", "stream")
 #: The version of the API whose documents are written and read here.

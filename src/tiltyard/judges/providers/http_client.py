@@ -43,15 +43,16 @@ from tiltyard.judges.providers.provider import (
     StreamPiece,
     StreamTimeouts,
 )
-from tiltyard.judges.providers.server_events import (
+from tiltyard.judges.providers.stream_readers import (
     EventParser,
     OversizedStream,
     ServerEvent,
     SilenceWatch,
     StreamDeadline,
+    StreamReader,
     StreamSilent,
+    read_stream,
 )
-from tiltyard.judges.providers.stream_readers import StreamReader, read_stream
 from tiltyard.settings.model_endpoints import PROVIDERS, EndpointRoute
 
 T = TypeVar("T")

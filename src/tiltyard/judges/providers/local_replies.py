@@ -1,4 +1,4 @@
-"""Replies without a network: replayed from a file, found by the nonce of the question; and those of functions.
+"""Providers by name, and those without a network: replies from a file, found by the nonce of the question, and of functions.
 
 Functions are called in this process, and what they return is kept as replies are.
 """
@@ -11,12 +11,13 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm, VerdictStep, read_reply
-from tiltyard.errors import BadOption, ProviderFault, UnreadableFile
+from tiltyard.errors import BadOption, MissingExtra, ProviderFault, UnreadableFile
 from tiltyard.files.answer import Answer
 from tiltyard.foundation.local_files import read_regular
 from tiltyard.foundation.option_names import quoted
@@ -28,7 +29,10 @@ from tiltyard.judges.providers.json_bodies import (
     served_model,
 )
 from tiltyard.judges.providers.provider import Body, Capabilities, Provider, Usage
-from tiltyard.settings.model_endpoints import PYTHON
+from tiltyard.settings.model_endpoints import PROVIDERS, PYTHON, REPLAY, EndpointRoute
+
+if TYPE_CHECKING:
+    from tiltyard.judges.providers.http_client import HttpProvider
 
 _NONCE = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{32}(?![0-9a-zA-Z])")
 _OURS = ("model", "system", "user", "max_tokens", "form")
@@ -212,3 +216,39 @@ class PythonFunction(Provider):
 
     async def aclose(self) -> None:
         """Nothing to close."""
+
+
+def open_provider(
+    name: str,
+    base_url: str | None,
+    api_key: str | None,
+    timeout_seconds: float = 600.0,
+    route: EndpointRoute | None = None,
+) -> Provider:
+    """Create a provider; a ``base_url`` of ``None`` is its default. Nothing is sent yet, and no key is needed yet.
+
+    Use it on one event loop, and close it before that loop ends. For ``replay``, ``base_url`` is the path of the
+    file of recorded replies. ``route`` adds path, query and headers.
+    """
+    if name == PYTHON:
+        return PythonFunction(base_url or "")
+    if name != REPLAY:
+        return open_http_provider(name, base_url, api_key, timeout_seconds, route)
+    if base_url is None:
+        raise BadOption("base_url: a replayed judge needs the path of its file of recorded replies")
+    return ReplayProvider(base_url)
+
+
+def open_http_provider(
+    name: str, base_url: str | None, api_key: str | None, timeout_seconds: float, route: EndpointRoute | None
+) -> HttpProvider:
+    """The same for a provider over HTTP, whose answers can be streamed: the ``ADAPTER`` of the module with its name."""
+    if name not in PROVIDERS:
+        raise BadOption(f"provider: {name!r}; expected one of {', '.join((*PROVIDERS, REPLAY))}")
+    try:
+        adapter: type[HttpProvider] = import_module(f"tiltyard.judges.providers.{name}").ADAPTER
+    except ModuleNotFoundError as error:
+        if error.name not in {"aiohttp", "truststore", "yarl"}:
+            raise
+        raise MissingExtra("judges", f"calling {name} models") from None
+    return adapter(base_url, api_key, timeout_seconds, route)

@@ -39,8 +39,7 @@ from tiltyard.judges.providers.provider import (
     StreamStop,
     Usage,
 )
-from tiltyard.judges.providers.server_events import ServerEvent
-from tiltyard.judges.providers.stream_readers import StreamReader
+from tiltyard.judges.providers.stream_readers import ServerEvent, StreamReader
 
 _OURS = ("model", "messages", *LIMIT_FIELDS, "tools", "tool_choice", "response_format", "stream", "n")
 _ENDPOINT = "/v1/chat/completions"

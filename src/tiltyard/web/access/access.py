@@ -21,8 +21,7 @@ from tiltyard.arena.voting.sent_responses import Receipts
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.settings.minute_limits import QuotaKind
-from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.serving_settings import QuotaKind, ServingSettings
 from tiltyard.web.access.actors import ACTOR_CACHE_SECONDS, Actor, Actors
 from tiltyard.web.access.cookies import VOTER_COOKIE_LIFETIME, Cookies, SkillCookies
 from tiltyard.web.access.identities import Identities

@@ -16,7 +16,7 @@ from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.processes.shared_limits import SharedLimit, SharedLimits
 from tiltyard.errors import Busy, NotAllowed, TiltyardError
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.settings.minute_limits import ARENA_KINDS, LimitedKind, QuotaKind, read_minute_limits
+from tiltyard.settings.serving_settings import ARENA_KINDS, LimitedKind, QuotaKind, read_minute_limits
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.arenas import Arena

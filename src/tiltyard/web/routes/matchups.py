@@ -30,7 +30,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NoMatchup, NotFound
-from tiltyard.settings.minute_limits import LimitedKind
+from tiltyard.settings.serving_settings import LimitedKind
 from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.cookies import preset_languages
 from tiltyard.web.access.route_access import boards_of, personal_boards_of

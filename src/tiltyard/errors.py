@@ -292,4 +292,4 @@ class JudgeUnusable(TiltyardError):
 
 
 class BrokenArtifact(TiltyardError):
-    """A run folder or an archived segment lacks a file or was changed, or its manifest cannot be read."""
+    """A run folder lacks a file or was changed, or its manifest cannot be read."""

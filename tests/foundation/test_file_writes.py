@@ -16,7 +16,6 @@ from tiltyard.foundation.local_files import (
     atomic_write,
     create_private_file,
     remove_drafts,
-    remove_folder_drafts,
     replace_file,
     replace_folder,
 )
@@ -211,36 +210,6 @@ def test_an_error_leaves_the_earlier_folder(tmp_path):
         (draft / "y").touch()
         raise KeyboardInterrupt
     assert (names(tmp_path), names(tmp_path / "x")) == (["x"], ["kept"])
-
-
-KILLED_AT_MOVE = """
-import os, signal, sys
-from pathlib import Path
-from tiltyard.foundation.local_files import replace_folder
-replace, moves = Path.replace, []
-def move(path, place):
-    moves.append(place)
-    if len(moves) > int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return replace(path, place)
-Path.replace = move
-with replace_folder(Path(sys.argv[1])) as draft:
-    (draft / "new").write_text("new")
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@pytest.mark.parametrize(("moves", "left"), [(0, "old"), (1, "new"), (2, "new")])
-def test_what_a_killed_process_left_of_a_folder_is_finished_or_removed(tmp_path, moves, left):
-    place = tmp_path / "001-002"
-    place.mkdir()
-    (place / "old").write_text("old")
-    subprocess.run([sys.executable, "-c", KILLED_AT_MOVE, str(place), str(moves)], check=False)
-    (tmp_path / ".lock").write_text("")
-    (tmp_path / ".file.x").write_text("")
-    remove_folder_drafts(tmp_path)
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".file.x", ".lock", "001-002"]
-    assert [entry.name for entry in place.iterdir()] == [left]
 
 
 def test_a_move_that_fails_brings_the_old_folder_back(tmp_path):

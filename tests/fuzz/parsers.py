@@ -12,13 +12,12 @@ from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blinding.images import check_image_size
 from tiltyard.arena.content.stored_conversations import detect_media_type
 from tiltyard.arena.maintenance.backup import read_backup, remove_private_options
-from tiltyard.arena.maintenance.segment_manifest import SEGMENT_FILES, list_segments, segment_name
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.judging.verdict import Reply, VerdictForm, read_reply
 from tiltyard.errors import TiltyardError
 from tiltyard.files import open_battles
 from tiltyard.files.answers import open_answers
-from tiltyard.files.parquet_tables import read_arrays, read_columns
+from tiltyard.files.parquet_tables import read_columns
 from tiltyard.files.upload_reader import UploadReader
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.local_replies import ReplayProvider
@@ -95,14 +94,6 @@ def _run_manifest(path: Path) -> None:
         verify_run(Path(name))
 
 
-def _segment_manifest(path: Path) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / segment_name(1, 9)
-        folder.mkdir()
-        os.link(path, folder / MANIFEST)
-        list_segments(Path(name))
-
-
 def _dump(path: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name) / "dump"
@@ -145,8 +136,6 @@ PARSERS: dict[str, Callable[[Path], object]] = {
     "app": _app,
     "run-manifest": _run_manifest,
     "run-columns": read_columns,
-    "segment-manifest": _segment_manifest,
-    "segment-arrays": lambda path: read_arrays(path, SEGMENT_FILES["exclusions.parquet"]),
     "backup": read_backup,
     "dump": _dump,
     "tournament-yaml": load_config,

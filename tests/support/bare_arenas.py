@@ -2,20 +2,17 @@
 
 import asyncio
 
-from tiltyard.arena.log.buckets import create_partitions
+from tiltyard.arena.content.arenas import add_arena, reserve_arena_number
+from tiltyard.arena.log.buckets import shared_bucket
 from tiltyard.postgres.connections import connect_async
+from tiltyard.settings.arena_settings import ArenaSettings
 
 
 def make_arena(url, name):
     async def made():
         async with await connect_async(url) as connection, connection.transaction():
-            row = await connection.execute(
-                "INSERT INTO arenas (name, title, settings, bucket) VALUES (%s, 'Title', '{}', 1) RETURNING arena",
-                [name],
-            )
-            (arena,) = await row.fetchone()
-            await create_partitions(connection, 1)
-            return arena
+            number = await reserve_arena_number(connection)
+            return (await add_arena(connection, number, name, "Title", ArenaSettings())).arena
 
     return asyncio.run(made())
 
@@ -23,7 +20,7 @@ def make_arena(url, name):
 def append(connection, arena, count):
     """So many events at the end of the log, in one transaction."""
     connection.execute(
-        "INSERT INTO events_b1 (arena, position, at, kind)"
+        f"INSERT INTO events_b{shared_bucket(arena)} (arena, position, at, kind)"
         " SELECT %(arena)s, h.head + n, now(), 2 FROM generate_series(1, %(count)s) n,"
         " (SELECT coalesce(max(position), 0) AS head FROM events WHERE arena = %(arena)s) h",
         {"arena": arena, "count": count},

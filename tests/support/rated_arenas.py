@@ -8,10 +8,9 @@ from itertools import count
 from uuid import uuid4
 
 import numpy as np
-from psycopg.types.json import Jsonb
 
 from support.rewritten_logs import allow_rewriting
-from tiltyard.arena.log.buckets import create_partitions
+from tiltyard.arena.content.arenas import add_arena, reserve_arena_number
 from tiltyard.arena.log.event_log import (
     HUMAN,
     JUDGE,
@@ -80,14 +79,8 @@ class Yard:
 
     async def _make(self):
         async with self._connection.transaction():
-            found = await self._connection.execute(
-                "INSERT INTO arenas (name, title, settings, bucket) VALUES (%s, %s, %s, 1) RETURNING arena",
-                (self.name, "A yard", Jsonb(self.settings.to_dict())),
-            )
-            (arena,) = await found.fetchone()
-            await create_partitions(self._connection, 1)
-            await self._connection.execute("INSERT INTO raters (arena) VALUES (%s)", (arena,))
-        return arena
+            number = await reserve_arena_number(self._connection)
+            return (await add_arena(self._connection, number, self.name, "A yard", self.settings)).arena
 
     def append(self, *deeds):
         """One batch; what each deed returned, and the last position."""

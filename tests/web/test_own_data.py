@@ -18,7 +18,6 @@ from support.voted_arenas import close_window, rate_and_show
 from tiltyard.arena.accounts import session_number_from
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance.backup import back_up
-from tiltyard.arena.maintenance.segment_writer import SegmentArchive, archive_log
 from tiltyard.arena.processes.shared_limits import NetworkKeys
 from tiltyard.core.policy.validity.arena_fold import ArenaFold, decode_state
 from tiltyard.postgres.binaries import find_pg_dump_folder
@@ -157,16 +156,13 @@ def packed(database):
     return " ".join(map(str, sorted(found)))
 
 
-def exported(site, folder):
-    """Every export: of battles, by an operator and by anybody, and an archive with the numbers of its voters."""
+def exported(site):
+    """Every export: of battles, by an operator and by anybody."""
     client = site.client(make_token(site.database, "admin", name=secrets.token_hex(4)))
     texts = [client.get(f"/api/v1/arenas/arena/battles?format={form}").text for form in ("jsonl", "csv")]
     for path in ("audit", "complaints", "exclusions"):
         texts.append(client.get(f"/api/v1/arenas/arena/{path}").text)
-    archive = SegmentArchive(folder / "archive", folder / "voters.parquet")
-    archive_log(site.database, "arena", archive)
-    files = [*(folder / "archive").rglob("*"), folder / "voters.parquet"]
-    return "".join(texts) + "".join(f.read_bytes().decode("latin-1") for f in files if f.is_file())
+    return "".join(texts)
 
 
 def forms_of(session):
@@ -226,7 +222,7 @@ def test_after_a_deletion_nothing_holds_the_voter(site, logged, tmp_path):
     later.mkdir()
     texts = {
         "backup": dumped(site, later),
-        "exports": exported(site, later),
+        "exports": exported(site),
         "logs": logged.getvalue(),
         "metrics": site.client(make_token(site.database, "metrics", name="m")).get("/metrics").text,
     }

@@ -89,18 +89,6 @@ def test_a_judge_is_not_a_voter(running, client):
     assert client.post(ERASE, data={"session": str(session), "reason": "r"}).status_code == 404
 
 
-def test_an_arena_that_is_being_moved_is_left_alone(running, client):
-    with connect(running.database) as connection:
-        connection.execute("UPDATE arenas SET moving_to = 65")
-    before = state(running)
-    answer = client.post(ERASE, data={"session": "1", "reason": "asked"})
-    assert (answer.status_code, "is being moved" in answer.text) == (409, True)
-    assert "asked</textarea>" in answer.text
-    assert state(running) == before
-    with connect(running.database) as connection:
-        connection.execute("UPDATE arenas SET moving_to = NULL")
-
-
 def test_a_voter_is_deleted_from_the_list_on(running, client):
     session = one(running, "SELECT session FROM complaints")
     votes = one(running, "SELECT count(*) FROM battles")

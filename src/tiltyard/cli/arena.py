@@ -1,11 +1,11 @@
-"""``tiltyard arena``: who may come in, live models, releases; move, archive, erase. `cli.app` adds the other commands."""
+"""``tiltyard arena``: who may come in, live models, releases; erase. `cli.app` adds the other commands."""
 
 from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,7 +22,7 @@ from tiltyard.cli.database_options import (
 )
 from tiltyard.cli.options import Columns, Format, Outcomes, read_options
 from tiltyard.cli.progress import count_progress
-from tiltyard.errors import BadOption, Conflict, NotFound
+from tiltyard.errors import BadOption, NotFound
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
@@ -402,15 +402,6 @@ def phase(
         typer.echo(f"Arena {name} is in phase {phase} from the next vote.")
 
 
-@database_command(app, "move")
-def move(name: Name) -> None:
-    """Give an arena tables of its own, while people vote.
-
-    Takes at least 72 seconds. If it is interrupted, run it again.
-    """
-    run_with_pool(lambda pool: _move(pool, name), connections=2)
-
-
 @database_command(app, "erase")
 def erase(
     name: Name,
@@ -449,54 +440,3 @@ def erase(
         f" {done.details} matchups and the texts of {done.live_turns} live turns."
     )
     typer.echo("Votes, if there were any, stay as those of nobody.")
-
-
-@database_command(app, "archive")
-def archive(
-    name: Name,
-    to: Annotated[Path, typer.Option(help="Folder for the segments of this arena.")],
-    voters: Annotated[
-        Path | None,
-        typer.Option(help="File with the voters' numbers; default voters/NAME.parquet in TILTYARD_HOME."),
-    ] = None,
-    supersede: Annotated[
-        Literal["erasure", "damage", "format"] | None,
-        typer.Option(
-            help="Instead write the segments again, for this reason, and replace those that differ."
-        ),
-    ] = None,
-) -> None:
-    """Copy what is final of an arena's log to Parquet.
-
-    Nothing is deleted from the database.
-    """
-    from tiltyard.arena.maintenance.segment_writer import SegmentArchive, archive_log
-
-    environment = serving_environment()
-    numbers = voters or environment.home / "voters" / f"{name}.parquet"
-    with database() as url:
-        made = archive_log(url, name, SegmentArchive(to, numbers), supersede=supersede)
-    for segment in made:
-        stated = segment.manifest
-        typer.echo(f"Wrote {segment.folder}, generation {stated.generation}, SHA-256 {segment.sha256}")
-    typer.echo(f"{len(made)} segments were {'written' if supersede is None else 'replaced'}.")
-
-
-async def _move(pool: ConnectionPool, name: str) -> None:
-    from tiltyard.arena.maintenance import arena_moves
-
-    times = arena_moves.DEFAULT_TIMES
-    try:
-        made = await arena_moves.move_arena(pool, name, actor="cli", times=times)
-    except Conflict as error:
-        # After an interruption the arena may be moved, and its old copy still there.
-        deleted = await arena_moves.delete_old_copy(pool, name, actor="cli", times=times)
-        if deleted is None:
-            raise error from None
-    else:
-        typer.echo(
-            f"Moved {made.events:,} events from bucket {made.source} to {made.target}; votes waited"
-            f" {made.locked_seconds:.3f} s. The old copy is deleted in a minute."
-        )
-        deleted = await arena_moves.delete_old_copy(pool, name, actor="cli", times=times)
-    typer.echo(f"The old copy of {deleted or 0:,} events is deleted.")

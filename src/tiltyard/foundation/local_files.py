@@ -12,7 +12,6 @@ import glob
 import io
 import os
 import secrets
-import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -105,20 +104,6 @@ def _put_folder(draft: Path, place: Path, old: Path) -> None:
         if earlier:
             old.replace(place)
         raise
-
-
-def remove_folder_drafts(parent: Path) -> None:
-    """Remove what killed processes left of `replace_folder` in a folder; a replacement that had begun is finished.
-
-    No other process may be writing there.
-    """
-    for workshop in parent.glob(".*.*"):
-        place = parent / workshop.name[1:].rpartition(".")[0]
-        new, old = workshop / "new", workshop / "old"
-        if old.exists() and not place.exists():
-            (new if new.exists() else old).replace(place)
-        if workshop.is_dir():
-            shutil.rmtree(workshop)
 
 
 def create_private_file(path: Path, data: bytes) -> bool:

@@ -42,9 +42,9 @@ def snapshot(position, *, source=0, generation=0, text=None, evaluated=False, ar
 @pytest.fixture
 def connection(database):
     with connect(database) as made:
-        for name in ("one", "two"):
+        for number, name in enumerate(("one", "two"), start=1):
             made.execute(
-                "INSERT INTO arenas (name, title, settings, bucket) VALUES (%s, '', '{}', 1)", (name,)
+                "INSERT INTO arenas (name, title, settings, bucket) VALUES (%s, '', '{}', %s)", (name, number)
             )
         yield made
 

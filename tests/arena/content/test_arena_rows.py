@@ -24,7 +24,7 @@ from tiltyard.arena.content.arenas import (
     reserve_arena_number,
 )
 from tiltyard.arena.content.prompt_browser import read_prompt_words
-from tiltyard.arena.log.buckets import shared_bucket
+from tiltyard.arena.log.buckets import SHARED_BUCKET_COUNT, shared_bucket
 from tiltyard.arena.operators.arena_changes import find_open_matchups, open_matchups_with
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connections import connect, connect_async
@@ -71,17 +71,16 @@ async def test_names_lead_to_numbers_and_broken_ones_to_nothing(database, arena)
                     await find(connection, arena.arena, name)
             with pytest.raises(NotFound):
                 await find_arena(connection, name)
+        bare = arena.arena + SHARED_BUCKET_COUNT
         with pytest.raises(NotFound):
-            await find_model(connection, 99, "model-2")
-        with pytest.raises(NotFound, match="no such arena"):
-            await read_policy(connection, 99)
+            await find_model(connection, bare, "model-2")
         await connection.execute(
             "INSERT INTO arenas (arena, name, title, settings, bucket) OVERRIDING SYSTEM VALUE"
-            " VALUES (99, 'bare', '', '{}', %s)",
-            (shared_bucket(arena.arena),),
+            " VALUES (%(arena)s, 'bare', '', '{}', %(bucket)s)",
+            {"arena": bare, "bucket": shared_bucket(bare)},
         )
         with pytest.raises(NotFound, match="no policy"):
-            await read_policy(connection, 99)
+            await read_policy(connection, bare)
 
 
 def test_filters_narrow_the_prompts(database, arena):

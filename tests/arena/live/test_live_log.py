@@ -8,9 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.archived_arenas import archive_of, rate_all
+from support.busy_arenas import rate_all
 from support.live_arenas import voting_queue_of
-from support.rated_arenas import rated_arena
 from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.boards.board_cache import BoardCache
@@ -21,14 +20,11 @@ from tiltyard.arena.live.live_arena import NewEntrant, live_settings, make_live_
 from tiltyard.arena.live.live_records import BudgetLimits, CallPlan, TurnEnd, TurnPlan
 from tiltyard.arena.live.live_store import begin_battle, begin_turn, finish_turn, number_prompt, read_battle
 from tiltyard.arena.log.battle_export import export_battles, open_export
-from tiltyard.arena.maintenance.segment_replay import replay_archive
-from tiltyard.arena.maintenance.segment_writer import write_segment
 from tiltyard.arena.operators.voter_data import erase_session
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.validity.arena_fold import save
 from tiltyard.postgres.connections import connect, open_pool
 
 VOTES, PROMPTS = 36, 12
@@ -111,19 +107,6 @@ def test_the_fold_counts_the_prompts_that_were_written(database, arena):
     assert people.policy.free_prompts
     assert set(people.prompts) == {"code", "poems"}
     assert people.prompt_meetings.prompts.sum() > people.meetings.prompts.sum()
-
-
-def test_an_archive_replays_to_the_same_state(database, arena, tmp_path):
-    archive = archive_of(tmp_path)
-    with connect(database) as connection:
-        head = head_of(connection)
-        write_segment(connection, rated_arena(connection, arena.arena), archive, upto=head)
-        there = replay_log(connection, arena.arena, head, 0)[0].standing
-    here = replay_archive(archive.folder).followings[0].standing
-    for one in (here, there):
-        one.forget_votes()
-    assert here.prompt_meetings.prompts.tolist() == there.prompt_meetings.prompts.tolist()
-    assert save(here).arrays["free_met"].tolist() == save(there).arrays["free_met"].tolist()
 
 
 async def test_boards_of_a_category_and_of_a_voter_are_clustered_by_free_prompt(database, arena):

@@ -117,7 +117,7 @@ async def test_votes_that_can_be_taken_back_or_were_are_not_in_it(database, tmp_
     close_window(database)
     assert len(exported(database, tmp_path)) == 8
     with pytest.raises(NotFound):
-        open_export(database, 99)
+        open_export(database, 65)
 
 
 def test_excluded_votes_are_out_as_of_their_exclusion_until_they_are_restored(database, tmp_path, arena):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from support.archived_arenas import busy_yard, rate_all
+from support.busy_arenas import busy_yard, rate_all
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
 from support.replayed_logs import replay_log

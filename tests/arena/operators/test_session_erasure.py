@@ -114,15 +114,6 @@ def test_an_erasure_needs_a_reason(database, arena):
         erase(database, reason=" ")
 
 
-@pytest.mark.parametrize("state", ["moving_to = 65", "moved_from = 2, moved_at = now()"])
-def test_nothing_is_erased_while_a_copy_exists(database, arena, state):
-    with connect(database) as connection:
-        connection.execute(f"UPDATE arenas SET {state}")
-    with pytest.raises(Conflict, match="is being moved"):
-        erase(database)
-    assert read(database, "SELECT count(*) FROM remarks") == [(4,)]
-
-
 # What becomes of votes
 
 

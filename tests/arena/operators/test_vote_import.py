@@ -18,8 +18,6 @@ from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.votes import count_imported, read_bounds, read_names, read_votes
-from tiltyard.arena.maintenance.segment_replay import replay_archive
-from tiltyard.arena.maintenance.segment_writer import SegmentArchive, archive_log
 from tiltyard.arena.operators import vote_import
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.operators.vote_import import VoteFile, import_votes, imported_session
@@ -276,9 +274,6 @@ def test_imported_voters_are_excluded_and_erased_as_others(database, tmp_path):
     snapshot = asked(database, lambda pool: read_board(pool, arena.arena))
     assert (snapshot.votes, json.loads(snapshot.document)["imported"]) == (16, 16)
     assert imported_upto(database, arena.arena, 2**40) == 16
-    archive_log(database, "arena", SegmentArchive(tmp_path / "archive", tmp_path / "voters.parquet"))
-    again = replay_archive(tmp_path / "archive").board(HUMAN, arena.settings)
-    assert json.loads(again.document)["imported"] == 16
 
 
 def imported_upto(url, arena, position):

@@ -16,9 +16,9 @@ from tiltyard.postgres.connections import connect
 @pytest.fixture
 def connection(database):
     with connect(database) as made:
-        for name in ("one", "two"):
+        for number, name in enumerate(("one", "two"), start=1):
             made.execute(
-                "INSERT INTO arenas (name, title, settings, bucket) VALUES (%s, '', '{}', 1)", (name,)
+                "INSERT INTO arenas (name, title, settings, bucket) VALUES (%s, '', '{}', %s)", (name, number)
             )
         made.execute("INSERT INTO raters (arena) VALUES (1)")
         yield made

@@ -22,7 +22,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from tiltyard.arena.live.turn_notes import TurnFlags
-from tiltyard.arena.log.buckets import fetch_row_sync, find_statement_sync
+from tiltyard.arena.log.buckets import fetch_row_sync, find_statement
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import SPELLED
@@ -284,7 +284,7 @@ def _rows(
 
 def _fetch(connection: psycopg.Connection, name: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
     with translate_errors("read conversations for release"):
-        return connection.execute(find_statement_sync(connection, name, values), values).fetchall()
+        return connection.execute(find_statement(name, values), values).fetchall()
 
 
 #: The category of an arena that has no categories.

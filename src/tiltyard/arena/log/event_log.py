@@ -28,8 +28,8 @@ from tiltyard.arena.log.buckets import (
     ensure_partition,
     fetch_row,
     fetch_rows,
-    forget_bucket,
-    read_bucket,
+    find_statement,
+    shared_bucket,
 )
 from tiltyard.arena.log.event_details import (
     EventDetail,
@@ -259,8 +259,6 @@ class _LogHead(NamedTuple):
     last: datetime | None
     clock: datetime
     horizon: int
-    #: The bucket in which the log lies, read under its lock.
-    bucket: int
 
 
 #: Numbers of an event, in the order of its columns from ``source`` to ``lane``.
@@ -273,8 +271,7 @@ class LogBatch:
     def __init__(self, connection: AsyncConnection, arena: int, place: _LogHead, tail: list[LogRow]) -> None:
         self.arena = arena
         self.connection = connection
-        #: The bucket in which the log lies. It cannot change before the end of the batch.
-        self.bucket = place.bucket
+        self.bucket = shared_bucket(arena)
         #: The last position, including the added events.
         self.head = place.head
         #: The time of all added events; never before that of the log's last event.
@@ -526,16 +523,11 @@ async def append_batch(
     asked = time.perf_counter()
     with translate_errors("append to an arena's log"):
         try:
-            bucket = await read_bucket(connection, arena)
             async with connection.pipeline() as pipeline:
                 if connection.info.transaction_status is TransactionStatus.IDLE:
                     await connection.execute(statement("log_begin"))
                 await connection.execute(statement("log_lock"), {"arena": arena})
-                place, tail = await _read_end(connection, pipeline, arena, bucket, after)
-                if place.bucket != bucket:
-                    # The arena was moved between the two looks; its lock is held now, so this bucket stays.
-                    forget_bucket(connection, arena)
-                    place, tail = await _read_end(connection, pipeline, arena, place.bucket, after)
+                place, tail = await _read_end(connection, pipeline, arena, after)
                 LOCK_WAIT_SECONDS.record(time.perf_counter() - asked)
                 batch = LogBatch(connection, arena, place, tail)
                 yield batch
@@ -559,12 +551,12 @@ async def append_batch(
 
 
 async def _read_end(
-    connection: AsyncConnection, pipeline: AsyncPipeline, arena: int, bucket: int, after: int | None
+    connection: AsyncConnection, pipeline: AsyncPipeline, arena: int, after: int | None
 ) -> tuple[_LogHead, list[LogRow]]:
     """The last position of a log that is locked, and its events after a position."""
     values = {"arena": arena, "after": after, "limit": TAIL_ROWS}
-    head = await connection.execute(bucket_statement("log_head", bucket), values)
-    tail = None if after is None else await connection.execute(bucket_statement("log_tail", bucket), values)
+    head = await connection.execute(find_statement("log_head", values), values)
+    tail = None if after is None else await connection.execute(find_statement("log_tail", values), values)
     # Only after a sync does the server's idle timeout run.
     await pipeline.sync()
     place = await head.fetchone()

@@ -29,10 +29,9 @@ SELECT pg_notify('tiltyard_log', %(arenas)s);
 SELECT coalesce(max(position), 0) FROM events WHERE arena = %(arena)s;
 
 -- name: log_head
--- The last position of a log, its time, the time now, up to where votes are final, and the bucket of the log.
+-- The last position of a log, its time, the time now, and up to where votes are final.
 SELECT coalesce(max(position), 0), max(at), clock_timestamp(),
-       coalesce((SELECT horizon FROM raters WHERE arena = %(arena)s), 0),
-       (SELECT bucket FROM arenas WHERE arena = %(arena)s)
+       coalesce((SELECT horizon FROM raters WHERE arena = %(arena)s), 0)
 FROM (SELECT position, at FROM events WHERE arena = %(arena)s ORDER BY position DESC LIMIT 1) AS last;
 
 -- name: log_tail

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import Connection
 
-from tiltyard.arena.log.buckets import find_statement_sync
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_details import EventDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, RATED_MARKS, Event, Events, VoteMark
@@ -162,7 +162,7 @@ def read_columns(connection: Connection, arena: int, after: int, upto: int | Non
             last = int(rows["position"][-1]) if len(rows) else last
             full = len(rows) == _CHUNK_ROWS
         values = {"arena": arena, "after": after, "upto": last}
-        text = find_statement_sync(connection, "log_details", values)
+        text = find_statement("log_details", values)
         details = connection.execute(text, values).fetchall()
     columns: dict[str, Ints] = {}
     for name in _WIDTH_BYTES:
@@ -173,7 +173,7 @@ def read_columns(connection: Connection, arena: int, after: int, upto: int | Non
 
 def _read_piece(connection: Connection, arena: int, after: int, upto: int) -> npt.NDArray[np.void]:
     values = {"arena": arena, "after": after, "upto": upto}
-    text = find_statement_sync(connection, "log_columns", values)
+    text = find_statement("log_columns", values)
     with connection.cursor() as cursor, cursor.copy(text, values) as copy:
         data = b"".join(copy)
     count = (len(data) - _HEADER_BYTES - _TRAILER_BYTES) // _ROW.itemsize

@@ -20,7 +20,6 @@ from tiltyard.arena.log.buckets import (
     fetch_rows,
     fetch_rows_sync,
     find_statement,
-    find_statement_sync,
 )
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, Unrated
@@ -266,7 +265,7 @@ async def read_ballots(
         **chosen.values(),
     }
     await connection.execute(statement("battles_by_hash"))
-    text = await find_statement(connection, "battles_ballots", values)
+    text = find_statement("battles_ballots", values)
     async with connection.cursor() as cursor, cursor.copy(text, values) as copy:
         data = b"".join([bytes(piece) async for piece in copy])
     return _decode_ballots(data)
@@ -277,7 +276,7 @@ def read_ballots_sync(connection: psycopg.Connection, arena: int, source: int, *
     values = {"arena": arena, "source": source, "upto": upto, **_ALL_VOTES.values()}
     with translate_errors("read an arena's votes"), connection.transaction():
         connection.execute(statement("battles_by_hash"))
-        text = find_statement_sync(connection, "battles_ballots", values)
+        text = find_statement("battles_ballots", values)
         with connection.cursor() as cursor, cursor.copy(text, values) as copy:
             return _decode_ballots(b"".join([bytes(piece) for piece in copy]))
 

@@ -175,7 +175,6 @@ def _snapshot(connection: psycopg.Connection) -> Iterator[tuple[str, dict[str, i
         assert row is not None
         heads: dict[str, int] = {}
         for name, arena, bucket in connection.execute(statement("backup_arenas")).fetchall():
-            # In the bucket that this snapshot shows, which may differ from the present one.
             position = bucket_statement("log_position", bucket)
             ((heads[name],),) = connection.execute(position, {"arena": arena}).fetchall()
         hashes = [bytes(digest) for (digest,) in connection.execute(statement("backup_bulky"))]

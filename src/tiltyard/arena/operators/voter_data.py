@@ -22,7 +22,7 @@ from tiltyard.arena.content.arenas import (
     find_arenas,
     read_log_head,
 )
-from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, run_statement
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.arena.processes.shared_limits import delete_network_keys
@@ -357,7 +357,6 @@ async def _erase_in_arena(pool: ConnectionPool, arena: Arena, erasure: _Erasure)
         await _follow(connection, arena.arena, erasure)
         await connection.execute(statement("log_begin"))
         async with append_batch(connection, arena.arena) as batch:
-            await _require_one_copy(connection, arena)
             if erasure.absent_at is None:
                 for session in erasure.sessions:
                     await require_voter(connection, arena, session)
@@ -382,7 +381,6 @@ async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, a
     """Erase the texts of everybody who ever voted in the arena. Votes and numbers stay."""
     validate_reason(reason)
     async with connect_to_arena(pool, arena) as (connection, found), connection.transaction():
-        await _require_one_copy(connection, found)
         detail = {"reason": reason, "texts": ["all", None]}
         await permit_rewriting(connection, found.arena, actor, "erase texts", detail)
         values = {"arena": found.arena, "sessions": None}
@@ -438,16 +436,6 @@ async def _follow(connection: Connection, arena: int, erasure: _Erasure, upto: i
     erasure.positions += [position for (position,) in await fetch_rows(connection, "erasure_events", values)]
     erasure.named += [position for (position,) in await fetch_rows(connection, "erasure_named", values)]
     erasure.upto = head
-
-
-async def _require_one_copy(connection: Connection, arena: Arena) -> None:
-    """Keep the arena where it is; raise `Conflict` if it is being moved."""
-    values = {"arena": arena.arena}
-    if await fetch_row(connection, "erasure_lock", values) is None:
-        raise Conflict(
-            f"the arena {arena.name} is being moved, and a copy would keep what is erased; finish it with"
-            f" tiltyard arena move {arena.name}"
-        )
 
 
 async def _count(connection: Connection, name: str, values: Mapping[str, object]) -> int:

@@ -55,10 +55,6 @@ WHERE b.arena = %(arena)s AND b.session = %(session)s ORDER BY t.began_at, t.mat
 -- Texts that a person agreed to.
 SELECT sha256, given_at FROM consents WHERE arena = %(arena)s AND session = %(session)s ORDER BY given_at;
 
--- name: erasure_lock
--- Keep an arena where it is until the transaction ends; no row comes back while a copy of its log exists.
-SELECT FROM arenas WHERE arena = %(arena)s AND moving_to IS NULL AND moved_from IS NULL FOR NO KEY UPDATE;
-
 -- name: erasure_remarks
 -- Delete the remarks of a voter, or of all.
 WITH hit AS (
@@ -267,7 +263,6 @@ DELETE FROM report_sums WHERE arena = %(arena)s;
 -- Arenas that keep voters for so many days, and up to where those who stayed away were forgotten.
 SELECT arena, (settings ->> 'session_retention_days')::integer, forgotten_upto FROM arenas
 WHERE settings ->> 'session_retention_days' IS NOT NULL AND settings ->> 'stage' IS DISTINCT FROM 'deleted'
-    AND moving_to IS NULL AND moved_from IS NULL
 ORDER BY arena;
 
 -- name: erasure_absent

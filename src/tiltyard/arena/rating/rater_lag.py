@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from tiltyard.arena.log.buckets import find_statement_sync
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.schema_migrations import check_schema
 from tiltyard.postgres.statements import statement
@@ -102,7 +102,7 @@ def _progress(connection: psycopg.Connection) -> list[_Progress]:
 
 def _head(connection: psycopg.Connection, arena: int) -> int:
     values = {"arena": arena}
-    row = connection.execute(find_statement_sync(connection, "log_position", values), values).fetchone()
+    row = connection.execute(find_statement("log_position", values), values).fetchone()
     assert row is not None
     return int(row[0])
 

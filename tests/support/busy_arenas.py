@@ -3,14 +3,13 @@
 import numpy as np
 
 from support.rated_arenas import Yard, rated_arena, tell_all
-from tiltyard.arena.maintenance.segment_writer import SegmentArchive, write_segment
 from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater
 from tiltyard.arena.rating.rater_process import Leadership
 
 #: Sessions as large as real ones: no other number in a log looks like them.
 FIRST_SESSION = 4_611_686_018_427_387_904
-#: What must not be in an archive.
+#: What must not be in a release.
 TEXTS = (
     "203.0.113.77",
     "2001:db8::feed",
@@ -76,15 +75,3 @@ def rate_all(yard, connection):
             rater.finish()
             return rater
     raise AssertionError("it goes on for ever")
-
-
-def archive_of(folder):
-    """An archive in a folder, with its voters' numbers beside it."""
-    return SegmentArchive(folder / "archive", folder / "private" / "voters.parquet")
-
-
-def write_parts(connection, yard, archive, parts=3):
-    """The whole log in so many segments."""
-    arena = rated_arena(connection, yard.arena)
-    ends = [yard.head * part // parts for part in range(1, parts + 1)]
-    return [write_segment(connection, arena, archive, upto=end) for end in ends]

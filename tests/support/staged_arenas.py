@@ -11,6 +11,7 @@ import numpy as np
 
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.eligible_pairs import DrawnPair, EligiblePairs
+from tiltyard.core.policy.matchmaking.lanes import Draws
 from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.core.policy.state.policy import Policy
@@ -70,11 +71,19 @@ def free_to_meet(standing: Standing, model: int) -> set[int]:
     }
 
 
+def draw_once(
+    lane: Callable[..., DrawnPair | Draws | None], arena_field: EligiblePairs, rng: np.random.Generator
+) -> DrawnPair | None:
+    """The first draw of a lane; `draw_coverage` has one only."""
+    draws = lane(arena_field, rng)
+    return next(draws, None) if isinstance(draws, Iterator) else draws
+
+
 def drawn(
-    lane: Callable[..., DrawnPair | None], arena_field: EligiblePairs, n: int, seed: int
+    lane: Callable[..., DrawnPair | Draws | None], arena_field: EligiblePairs, n: int, seed: int
 ) -> list[DrawnPair | None]:
     rng = np.random.default_rng(seed)
-    return [lane(arena_field, rng) for _ in range(n)]
+    return [draw_once(lane, arena_field, rng) for _ in range(n)]
 
 
 def matchup(draw: DrawnPair) -> tuple[frozenset[int], int]:

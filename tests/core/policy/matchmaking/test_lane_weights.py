@@ -10,21 +10,32 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from support.sizes import sized
-from support.staged_arenas import ASLEEP, arena, believed, drawn, free_to_meet, lived, matchup, ranked, whole
+from support.staged_arenas import (
+    ASLEEP,
+    arena,
+    believed,
+    draw_once,
+    drawn,
+    free_to_meet,
+    lived,
+    matchup,
+    ranked,
+    whole,
+)
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking import lanes
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
 from tiltyard.core.policy.matchmaking.lanes import (
     closeness,
-    draw_contender,
+    contender_draws,
     draw_coverage,
-    draw_exploration,
-    draw_uncertainty,
-    draw_v1,
+    exploration_draws,
     floor_deficit,
     novelty,
     pair_novelty,
     scarcity,
+    uncertainty_draws,
+    v1_draws,
 )
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
@@ -117,20 +128,20 @@ class TestContender:
         for low in range(9):
             if low != 4:
                 meet(standing, low, low + 1, times=7)
-        draws = drawn(draw_contender, whole(standing), 1000, seed=2)
+        draws = drawn(contender_draws, whole(standing), 1000, seed=2)
         floor = [draw for draw in draws if draw.reason == "adjacent pair short of its floor"]
         assert within(len(floor), len(draws), 0.5)
         assert {(draw.one, draw.other) for draw in floor} == {(4, 5)}
 
     def test_pairs_short_by_the_same_share_the_half_evenly(self):
         standing = ranked(arena(12, 6, **ASLEEP))
-        draws = drawn(draw_contender, whole(standing), 2000, seed=3)
+        draws = drawn(contender_draws, whole(standing), 2000, seed=3)
         floor = [draw.one for draw in draws if draw.reason == "adjacent pair short of its floor"]
         assert set(floor) == set(range(9))  # the nine adjacent pairs of the top ten
         assert stats.chisquare(np.bincount(floor)).pvalue > 1e-4
 
     def test_without_a_short_pair_every_draw_is_between_rivals(self):
-        draws = drawn(draw_contender, whole(settled(12)), 200, seed=4)
+        draws = drawn(contender_draws, whole(settled(12)), 200, seed=4)
         assert [draw.reason for draw in draws if "floor" in draw.reason] == []
 
     @given(misorder=st.lists(st.floats(0, 0.5), min_size=12, max_size=12))
@@ -150,7 +161,7 @@ class TestContender:
         for _ in range(10):
             standing.serve(0, 1, 0)
         assert not lanes.contender_anchors(whole(standing)).any()
-        assert draw_contender(whole(standing), np.random.default_rng(0)) is None
+        assert draw_once(contender_draws, whole(standing), np.random.default_rng(0)) is None
 
     def test_the_floor_deficit_is_what_its_table_says(self):
         standing = ranked(arena(12, 8))
@@ -167,7 +178,7 @@ class TestContender:
         for prompt, times in enumerate([2, 1, 3, 1]):
             for _ in range(times):
                 standing.vote(0, 1, prompt, Kind.BOTH_BAD)
-        draws = drawn(draw_contender, whole(standing), 300, seed=5)
+        draws = drawn(contender_draws, whole(standing), 300, seed=5)
         assert {draw.prompt for draw in draws} == {1, 3}
         assert within(sum(draw.prompt == 1 for draw in draws), len(draws), 0.5)
 
@@ -212,13 +223,13 @@ class TestUncertainty:
         standing = ranked(arena(2, 2))
         standing.retire(1)
         assert not lanes.informative_opponents(whole(standing), 0).any()
-        assert lanes.draw_uncertainty(whole(standing), np.random.default_rng(0)) is None
+        assert draw_once(uncertainty_draws, whole(standing), np.random.default_rng(0)) is None
 
     def test_the_prompt_is_the_one_that_both_need_most(self):
         standing = ranked(arena(2, 3, **ASLEEP))
         for prompt in (0, 2):
             meet(standing, 0, 1, times=4, on=prompt)
-        draws = drawn(lanes.draw_uncertainty, whole(standing), 20, seed=6)
+        draws = drawn(uncertainty_draws, whole(standing), 20, seed=6)
         assert {draw.prompt for draw in draws} == {1}
 
 
@@ -236,7 +247,7 @@ class TestExploration:
         for a, b in ((0, 1), (0, 1), (0, 2)):
             standing.serve(a, b, 0)
         weights = scarcity(whole(standing))
-        draws = drawn(draw_exploration, whole(standing), 3000, seed=7)
+        draws = drawn(exploration_draws, whole(standing), 3000, seed=7)
         anchors = np.bincount([draw.one for draw in draws], minlength=4)
         assert stats.chisquare(anchors, len(draws) * weights / weights.sum()).pvalue > 1e-4
         for anchor in range(4):
@@ -249,13 +260,13 @@ class TestExploration:
         standing = arena(2, 4, **ASLEEP)
         for prompt in (0, 3):
             meet(standing, 0, 1, times=4, on=prompt)
-        draws = drawn(draw_exploration, whole(standing), 600, seed=8)
+        draws = drawn(exploration_draws, whole(standing), 600, seed=8)
         on = np.bincount([draw.prompt for draw in draws], minlength=4)
         assert on[[0, 3]].tolist() == [0, 0]
         assert within(on[1], len(draws), 0.5)
         for prompt in range(4):
             meet(standing, 0, 1, times=4, on=prompt)
-        draws = drawn(draw_exploration, whole(standing), 1200, seed=9)
+        draws = drawn(exploration_draws, whole(standing), 1200, seed=9)
         assert stats.chisquare(np.bincount([draw.prompt for draw in draws], minlength=4)).pvalue > 1e-4
 
 
@@ -315,7 +326,7 @@ def test_a_floor_is_not_met_by_prompts_that_are_gone():
 # What a lane says of its own odds: `Draw.chance` against how often each matchup comes.
 
 
-LANES = (draw_coverage, draw_contender, draw_uncertainty, draw_exploration, draw_v1)
+LANES = (draw_coverage, contender_draws, uncertainty_draws, exploration_draws, v1_draws)
 
 
 def tiny(seed, *, models=4, prompts=3, votes=25):
@@ -351,7 +362,8 @@ def agree(draws, chances, key):
 
 
 @pytest.mark.parametrize(
-    ("lane", "votes"), [(draw_contender, 25), (draw_uncertainty, 25), (draw_exploration, 25), (draw_v1, 9)]
+    ("lane", "votes"),
+    [(contender_draws, 25), (uncertainty_draws, 25), (exploration_draws, 25), (v1_draws, 9)],
 )
 def test_chances_add_to_1_and_matchups_come_as_often_as_they_say(lane, votes):
     draws = drawn(lane, whole(tiny(1, votes=votes)), sized(1200, 2000), 1)
@@ -371,7 +383,7 @@ def test_coverage_tells_the_chance_of_an_anchor_with_an_opponent_and_a_prompt(vo
     assert agree(draws, chances, anchored)
 
 
-@pytest.mark.parametrize("lane", [draw_contender, draw_exploration])
+@pytest.mark.parametrize("lane", [contender_draws, exploration_draws])
 def test_a_draw_that_comes_to_nothing_takes_its_share_of_the_chances(lane):
     """An anchor that may meet nobody: the lane is drawn again, and its chances fall short of 1 by as much."""
     answered = np.ones((4, 3), dtype=bool)
@@ -405,7 +417,7 @@ def test_every_lane_draws_two_models_that_may_meet_and_tells_a_probability(
     memory = standing.sessions.of(1)
     field = EligiblePairs.of(standing, memory, capped=True, depth=len(memory.pairs))
     for lane in LANES:
-        draw = lane(field, rng)
+        draw = draw_once(lane, field, rng)
         if draw is not None:
             assert 0.0 < draw.chance <= 1.0 + 1e-12
             assert draw.one != draw.other
@@ -416,7 +428,7 @@ def test_every_lane_draws_two_models_that_may_meet_and_tells_a_probability(
 def test_a_choice_multiplies_the_lanes_weight_with_the_draws_chance():
     standing = tiny(6)
     field = EligiblePairs.of(standing, UNSEEN, capped=True, depth=0)
-    known = told(drawn(draw_exploration, field, 1500, 6), matchup)
+    known = told(drawn(exploration_draws, field, 1500, 6), matchup)
     rng = np.random.default_rng(7)
     found = [choice for choice in (choose(standing, rng) for _ in range(300)) if choice.lane == 3]
     assert found

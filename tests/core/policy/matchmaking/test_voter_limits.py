@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, has_servable_pair, voter_need
-from tiltyard.core.policy.matchmaking.lanes import draw_exploration
+from tiltyard.core.policy.matchmaking.lanes import exploration_draws
 from tiltyard.core.policy.matchmaking.matchmaker import choose, fallback_fields
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
@@ -94,7 +94,7 @@ def test_propensities_are_those_of_the_restricted_choice():
     field = EligiblePairs.of(standing, standing.sessions.of(1), capped=False, depth=0, need=need)
     drawn, chances = Counter(), {}
     for _ in range(6000):
-        draw = draw_exploration(field, rng)
+        draw = next(exploration_draws(field, rng))
         key = (frozenset((draw.one, draw.other)), draw.prompt)
         drawn[key] += 1
         chances[key] = draw.chance

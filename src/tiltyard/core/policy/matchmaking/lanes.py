@@ -13,8 +13,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +39,8 @@ from tiltyard.foundation.arrays import Floats, Ints
 LAG_WEIGHT = 2.0
 #: The number of cells scored at a time, chosen to fit in the cache.
 _BLOCK_CELLS = 1 << 15
+#: The opponents that are scored first; then twice as many each time.
+_FIRST_OPPONENT_COUNT = 8
 #: The number of equally good cells that is sufficient to draw from.
 _TIED_CELL_LIMIT = 1 << 14
 #: Needs are in single precision: a bound may be smaller than a score by this much.
@@ -45,6 +49,9 @@ _SCORE_TOLERANCE = 1e-6
 SHORT_PAIR_PROBABILITY = 0.5
 #: The shares of the other draws: nearest neighbour, nearest rating, challenger.
 OPPONENT_BUCKET_SHARES = (0.7, 0.2, 0.1)
+#: The draws of a random lane for one request: they share what does not depend on chance. ``None`` for a draw without a
+#: pair.
+Draws: TypeAlias = Iterator[DrawnPair | None]
 #: What a pair that has never met adds to an opponent's score.
 NOVELTY_WEIGHT = 0.25
 
@@ -134,8 +141,8 @@ def _best_cells(
     # Equal bounds are in random order, so that all ties have a chance even if the search stops early.
     order = np.lexsort((rng.random(len(bound)), -bound))
     most = max(_BLOCK_CELLS // len(field.standing.prompts), 1)
-    best, equals, first, abreast = -np.inf, 0, 0, 1
-    held: list[tuple[Ints, Ints]] = []
+    best, equals, first, abreast = -np.inf, 0, 0, min(_FIRST_OPPONENT_COUNT, most)
+    held: list[tuple[int, Ints]] = []
     while first < len(order):
         block = order[first : first + abreast]
         first, abreast = first + abreast, min(2 * abreast, most)
@@ -143,53 +150,57 @@ def _best_cells(
             equals >= _TIED_CELL_LIMIT and bound[block[0]] <= best + _SCORE_TOLERANCE
         ):
             break
-        scores = _scores(field, anchor, opponents[block], appeal[block])
-        top = scores.max()
-        if top == -np.inf or top < best:
-            continue
-        if top > best:
-            best, equals, held = top, 0, []
-        rows, prompts = (scores == top).nonzero()
-        held.append((opponents[block[rows]], prompts))
-        equals += len(prompts)
-    if not held:
-        return None
-    nth = int(rng.random() * equals)
-    against, on = (np.concatenate(columns) for columns in zip(*held, strict=True))
-    return int(against[nth]), int(on[nth]), equals
+        needs = field.need[opponents[block]]
+        needs += field.need[anchor]
+        extra = appeal[block].astype(np.float32)
+        # What follows only lowers scores: most opponents cannot reach the best one any more.
+        for row, reach in enumerate((needs.max(axis=1) + extra).tolist()):
+            if reach < best or reach == -np.inf:
+                continue
+            scores, opponent = needs[row] + extra[row], int(opponents[block[row]])
+            _lower_scores(field, anchor, opponent, scores)
+            top = float(scores.max())
+            if top == -np.inf or top < best:
+                continue
+            if top > best:
+                best, equals, held = top, 0, []
+            prompts = (scores == top).nonzero()[0]
+            held.append((opponent, prompts))
+            equals += len(prompts)
+    nth = int(rng.random() * equals) if held else 0
+    for opponent, prompts in held:
+        if nth < len(prompts):
+            return opponent, int(prompts[nth]), equals
+        nth -= len(prompts)
+    return None
 
 
-def _scores(field: EligiblePairs, anchor: int, opponents: Ints, appeal: Floats) -> npt.NDArray[np.float32]:
-    """Scores of every prompt with each of these opponents; −∞ if they may not meet."""
+def _lower_scores(field: EligiblePairs, anchor: int, opponent: int, scores: npt.NDArray[np.float32]) -> None:
+    """Subtract the cost of repeating each prompt with this opponent; −∞ if they may not meet on it."""
     meetings = field.standing.meetings
-    scores = field.need[opponents]
-    scores += field.need[anchor]
-    scores += appeal.astype(np.float32)[:, None]
     if field.standing.policy.free_prompts:
-        return scores
-    for row, opponent in enumerate(opponents.tolist()):
-        met = meetings.cells(anchor, opponent)
-        if met is None and not meetings.reserved:
-            continue
-        dense_attempts = None if met is None else met.dense_attempts(scores.shape[1])
-        if dense_attempts is not None:
-            scores[row] -= np.float32(REPEAT_WEIGHT) * dense_attempts
-        elif met is not None and len(met):
-            prompts, attempts = met.attempts()
-            scores[row, prompts] -= REPEAT_WEIGHT * attempts
-        withheld = field.withheld(anchor, opponent)
-        if withheld:
-            scores[row, withheld] = -np.inf
-    return scores
+        return
+    met = meetings.cells(anchor, opponent)
+    if met is None and not meetings.reserved:
+        return
+    dense_attempts = None if met is None else met.dense_attempts(len(scores))
+    if dense_attempts is not None:
+        scores -= np.float32(REPEAT_WEIGHT) * dense_attempts
+    elif met is not None and len(met):
+        prompts, attempts = met.attempts()
+        scores[prompts] -= REPEAT_WEIGHT * attempts
+    withheld = field.withheld(anchor, opponent)
+    if withheld:
+        scores[withheld] = -np.inf
 
 
 def starved_models(field: EligiblePairs) -> list[int]:
     """Models below their guarded tolerance, worst first."""
     if not field.standing.window.active():
         return []
-    below = np.where(field.free, field.due.starved(field.exposures), 0.0)
-    found = (below > 0.0).nonzero()[0]
-    return [int(model) for model in found[np.argsort(-below[found], kind="stable")]]
+    below = field.due.starved(field.exposures)
+    found = ((below > 0.0) & field.free).nonzero()[0]
+    return found[np.argsort(-below[found], kind="stable")].tolist() if len(found) else []
 
 
 def draw_starved(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
@@ -213,7 +224,7 @@ def _first(field: EligiblePairs, anchors: list[int], rng: np.random.Generator) -
     return None
 
 
-def draw_contender(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+def contender_draws(field: EligiblePairs, rng: np.random.Generator) -> Draws:
     """A pair short of its floor, or an anchor of the band and a rival; on the prompt on which it met least."""
     # Adjacent eligible pairs of the top with the largest floor deficit.
     standing = field.standing
@@ -231,20 +242,22 @@ def draw_contender(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair 
     def opponents(model: int) -> Floats:
         return contender_opponents(field, model)
 
-    if short and rng.random() < SHORT_PAIR_PROBABILITY:
-        pair: tuple[int, int] | None = short[int(rng.random() * len(short))]
-        reason = "adjacent pair short of its floor"
-    else:
-        pair = draw_pair(anchors, opponents, rng)
-        reason = "rivals at the top"
-    on = None if pair is None else draw_least_met_prompt(field, *pair, rng)
-    if pair is None or on is None:
-        return None
-    chance = pair_chance(anchors, opponents, *pair)
-    if short:
-        floor_chance = (pair in short or pair[::-1] in short) / len(short)
-        chance = SHORT_PAIR_PROBABILITY * floor_chance + (1.0 - SHORT_PAIR_PROBABILITY) * chance
-    return DrawnPair(*pair, on[0], reason, chance / on[1])
+    while True:
+        if short and rng.random() < SHORT_PAIR_PROBABILITY:
+            pair: tuple[int, int] | None = short[int(rng.random() * len(short))]
+            reason = "adjacent pair short of its floor"
+        else:
+            pair = draw_pair(anchors, opponents, rng)
+            reason = "rivals at the top"
+        on = None if pair is None else draw_least_met_prompt(field, *pair, rng)
+        if pair is None or on is None:
+            yield None
+            continue
+        chance = pair_chance(anchors, opponents, *pair)
+        if short:
+            floor_chance = (pair in short or pair[::-1] in short) / len(short)
+            chance = SHORT_PAIR_PROBABILITY * floor_chance + (1.0 - SHORT_PAIR_PROBABILITY) * chance
+        yield DrawnPair(*pair, on[0], reason, chance / on[1])
 
 
 def floor_deficit(standing: Standing, above: Ints, below: Ints) -> Floats:
@@ -315,7 +328,7 @@ def contender_opponents(field: EligiblePairs, anchor: int) -> Floats:
     return weights
 
 
-def draw_uncertainty(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+def uncertainty_draws(field: EligiblePairs, rng: np.random.Generator) -> Draws:
     """An anchor by uncertainty, the most informative opponent, the prompt that both need most."""
     anchors = uncertain_anchors(field)
 
@@ -323,11 +336,14 @@ def draw_uncertainty(field: EligiblePairs, rng: np.random.Generator) -> DrawnPai
     def opponents(model: int) -> Floats:
         return informative_opponents(field, model)
 
-    pair = draw_pair(anchors, opponents, rng)
-    on = None if pair is None else draw_most_needed_prompt(field, *pair, rng)
-    if pair is None or on is None:
-        return None
-    return DrawnPair(*pair, on[0], "most to learn", pair_chance(anchors, opponents, *pair) / on[1])
+    while True:
+        pair = draw_pair(anchors, opponents, rng)
+        on = None if pair is None else draw_most_needed_prompt(field, *pair, rng)
+        if pair is None or on is None:
+            yield None
+        else:
+            chance = pair_chance(anchors, opponents, *pair)
+            yield DrawnPair(*pair, on[0], "most to learn", chance / on[1])
 
 
 def uncertain_anchors(field: EligiblePairs) -> Floats:
@@ -336,7 +352,7 @@ def uncertain_anchors(field: EligiblePairs) -> Floats:
     Glicko-2's RDs become nearly equal over time, so they could not distinguish models.
     """
     standing = field.standing
-    covered = np.nan_to_num(standing.cells.coverage())
+    covered = standing.cells.n_filled / np.maximum(standing.cells.n_eligible, 1)
     uncertainty = standing.strengths.rd if standing.policy.uncertainty == "rd" else standing.strengths.se
     return np.asarray(np.where(field.free, uncertainty * (2.0 - covered), 0.0))
 
@@ -362,7 +378,7 @@ def novelty(standing: Standing, model: int) -> Floats:
     return np.asarray(NOVELTY_WEIGHT / (1.0 + standing.meetings.attempts[model]))
 
 
-def draw_exploration(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+def exploration_draws(field: EligiblePairs, rng: np.random.Generator) -> Draws:
     """Two models by scarcity, and a random prompt among those in deficit for either, else among all."""
     weights = scarcity(field)
 
@@ -370,11 +386,13 @@ def draw_exploration(field: EligiblePairs, rng: np.random.Generator) -> DrawnPai
     def opponents(model: int) -> Floats:
         return np.where(field.opponents(model), weights, 0.0)
 
-    pair = draw_pair(weights, opponents, rng)
-    on = None if pair is None else draw_under_covered_prompt(field, *pair, rng)
-    if pair is None or on is None:
-        return None
-    return DrawnPair(*pair, on[0], "chance", pair_chance(weights, opponents, *pair) / on[1])
+    while True:
+        pair = draw_pair(weights, opponents, rng)
+        on = None if pair is None else draw_under_covered_prompt(field, *pair, rng)
+        if pair is None or on is None:
+            yield None
+        else:
+            yield DrawnPair(*pair, on[0], "chance", pair_chance(weights, opponents, *pair) / on[1])
 
 
 def scarcity(field: EligiblePairs) -> Floats:
@@ -382,15 +400,17 @@ def scarcity(field: EligiblePairs) -> Floats:
     return np.where(field.free, 1.0 / (1.0 + field.exposures), 0.0)
 
 
-def draw_v1(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+def v1_draws(field: EligiblePairs, rng: np.random.Generator) -> Draws:
     """A uniform prompt, and two models that answered it, weighted by 1/(1 + times shown)."""
-    standing = field.standing
-    prompts = (standing.cells.n_playing >= 2).nonzero()[0]
-    if not len(prompts):
-        return None
+    prompts = (field.standing.cells.n_playing >= 2).nonzero()[0]
+    while len(prompts):
+        yield _draw_v1(field, prompts, rng)
+
+
+def _draw_v1(field: EligiblePairs, prompts: Ints, rng: np.random.Generator) -> DrawnPair | None:
     prompt = int(prompts[int(rng.random() * len(prompts))])
     servable = field.free & (field.need[:, prompt] > 0.0)
-    weights = np.where(servable, 1.0 / (1.0 + standing.shown[:, 0]), 0.0)
+    weights = np.where(servable, 1.0 / (1.0 + field.standing.shown[:, 0]), 0.0)
 
     @cache
     def opponents(model: int) -> Floats:

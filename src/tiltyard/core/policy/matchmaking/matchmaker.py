@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +19,13 @@ from tiltyard.core.policy.matchmaking.eligible_pairs import (
     voter_need,
 )
 from tiltyard.core.policy.matchmaking.lanes import (
-    draw_contender,
+    Draws,
+    contender_draws,
     draw_coverage,
-    draw_exploration,
     draw_starved,
-    draw_uncertainty,
-    draw_v1,
+    exploration_draws,
+    uncertainty_draws,
+    v1_draws,
 )
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.core.policy.state.policy import Lane
@@ -34,11 +36,11 @@ from tiltyard.foundation.arrays import Bools
 
 Floats = npt.NDArray[np.float32]
 
-LaneDraw = Callable[[EligiblePairs, np.random.Generator], DrawnPair | None]
-_RANDOM_LANES: dict[Lane, LaneDraw] = {
-    Lane.CONTENDER: draw_contender,
-    Lane.UNCERTAINTY: draw_uncertainty,
-    Lane.EXPLORATION: draw_exploration,
+RandomLane = Callable[[EligiblePairs, np.random.Generator], Draws]
+_RANDOM_LANES: dict[Lane, RandomLane] = {
+    Lane.CONTENDER: contender_draws,
+    Lane.UNCERTAINTY: uncertainty_draws,
+    Lane.EXPLORATION: exploration_draws,
 }
 
 
@@ -196,16 +198,13 @@ def _unbounded(lane: Lane, standing: Standing) -> bool:
 
 def _shadow(field: EligiblePairs, rng: np.random.Generator) -> tuple[Lane, float, DrawnPair] | None:
     """Version 1, or any eligible pair if it finds none."""
-    draw = _repeated(draw_v1, field, rng)
+    draw = _repeated(v1_draws, field, rng)
     if draw is not None:
         return Lane.EXPLORATION, 1.0, draw
     draw = draw_coverage(field, rng)
     return None if draw is None else (Lane.COVERAGE, 1.0, draw)
 
 
-def _repeated(lane: LaneDraw, field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
-    for _ in range(field.standing.policy.draws):
-        draw = lane(field, rng)
-        if draw is not None:
-            return draw
-    return None
+def _repeated(lane: RandomLane, field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+    draws = islice(lane(field, rng), field.standing.policy.draws)
+    return next((draw for draw in draws if draw is not None), None)

@@ -29,20 +29,23 @@ class ExposureTargets:
     target: Floats
     tolerance: Floats
     guard: Floats
+    #: The guarded bounds: who is below the lower one must be served, who would exceed the upper one must not.
+    lower: Floats
+    upper: Floats
 
     @classmethod
     def of(cls, target: Floats, policy: Policy) -> ExposureTargets:
         tolerance = np.maximum(policy.tolerance * target, policy.tolerance_least)
         guard = np.minimum(np.maximum(policy.guard * target, policy.guard_least), tolerance / 2.0)
-        return cls(target, tolerance, guard)
+        return cls(target, tolerance, guard, target - tolerance + guard, target + tolerance - guard)
 
     def starved(self, exposures: Ints) -> Floats:
         """How far each model is below its lower guard; if above 0 it must be served."""
-        return self.target - self.tolerance + self.guard - exposures
+        return self.lower - exposures
 
     def capped(self, exposures: Ints) -> Bools:
         """Which models would exceed their upper guard if they were served once more."""
-        return exposures + 1.0 > self.target + self.tolerance - self.guard
+        return exposures + 1.0 > self.upper
 
     def lag(self, exposures: Ints) -> Floats:
         """(T − w) / T, limited to ±1: how far behind its target each model is."""

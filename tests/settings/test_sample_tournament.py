@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 
@@ -13,14 +12,13 @@ from typer.testing import CliRunner
 from tiltyard.cli.plan import init
 from tiltyard.core.battles.outcome import JUDGE_LABELS
 from tiltyard.core.judging.matches import Prompt, pilot_subset
-from tiltyard.core.judging.question import QuestionTexts, build_chat_prompt, question_nonce
+from tiltyard.core.judging.question import QuestionTexts, question_nonce
 from tiltyard.core.judging.reconciliation import reconcile
-from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
+from tiltyard.core.judging.verdict import Reply, VerdictForm, read_reply
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import read_answers
-from tiltyard.judges.providers.local_replies import ReplayProvider
 from tiltyard.settings.prices import FREE, open_prices
-from tiltyard.settings.ready_tournaments import QuickJudge, sample_files, sample_verdicts, write_sample
+from tiltyard.settings.ready_tournaments import QuickJudge, sample_verdicts, write_sample
 from tiltyard.settings.tournament_config import load_config, load_rubric
 
 
@@ -73,20 +71,6 @@ def test_both_modes_run_on_the_recorded_judge_for_nothing(folder):
     assert set(config.checks.model_dump().values()) == {0}
 
 
-def test_the_replay_provider_answers_every_question_with_a_verdict(folder):
-    provider = ReplayProvider(str(folder / "replies.jsonl"))
-
-    async def ask_all():
-        for *_, shown, rubric in questions(folder):
-            body = provider.body(
-                "recorded-judge", build_chat_prompt(shown, rubric, VerdictForm.SCHEMA, 100), {}
-            )
-            reply, _ = provider.read(await provider.complete(body))
-            assert read_reply(reply, VerdictForm.SCHEMA).state is QuestionState.OK
-
-    asyncio.run(ask_all())
-
-
 def test_the_opinions_show_every_kind_of_result(folder):
     recorded = replies(folder)
     verdicts = {}
@@ -107,10 +91,6 @@ def test_opinions_speak_of_slots_and_never_of_models():
     for one in sample_verdicts():
         assert not any(name in one.reasoning for name in ("heron", "plover", "wren", "{", "}"))
     assert len({(o.dimension, o.prompt_id, o.first, o.second) for o in sample_verdicts()}) == 90
-
-
-def test_it_is_the_same_every_time():
-    assert sample_files() == sample_files()
 
 
 def test_the_configuration_shows_how_to_ask_a_real_judge(folder):

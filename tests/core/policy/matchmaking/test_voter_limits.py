@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from support.sizes import sized
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, has_servable_pair, voter_need
 from tiltyard.core.policy.matchmaking.lanes import exploration_draws
 from tiltyard.core.policy.matchmaking.matchmaker import choose, fallback_fields
@@ -30,7 +31,7 @@ def only(standing, *prompts):
 def test_no_rule_is_dropped_for_a_prompt_that_the_voter_cannot_judge(phase):
     """However often the voter has seen the only prompt, and whatever else is short of votes."""
     standing, rng = arena(phase=phase, window=10, settling=1), np.random.default_rng(1)
-    for _ in range(60):
+    for _ in range(30):
         choice = choose(standing, rng, session=1, judgeable=only(standing, 2))
         assert choice.prompt == 2
         assert "blind" not in choice.given_up
@@ -93,14 +94,15 @@ def test_propensities_are_those_of_the_restricted_choice():
     need = voter_need(standing, (), only(standing, 1, 2))
     field = EligiblePairs.of(standing, standing.sessions.of(1), capped=False, depth=0, need=need)
     drawn, chances = Counter(), {}
-    for _ in range(6000):
+    draws = sized(2500, 6000)
+    for _ in range(draws):
         draw = next(exploration_draws(field, rng))
         key = (frozenset((draw.one, draw.other)), draw.prompt)
         drawn[key] += 1
         chances[key] = draw.chance
     assert sum(chances.values()) == pytest.approx(1.0)
     for key, chance in chances.items():
-        assert drawn[key] / 6000 == pytest.approx(chance, abs=4.5 * np.sqrt(chance / 6000))
+        assert drawn[key] / draws == pytest.approx(chance, abs=4.5 * np.sqrt(chance / draws))
 
 
 # What a voter was told comes last: after every other rule of matchmaking was given up

@@ -62,6 +62,7 @@ class Cost(NamedTuple):
     counted: int
     counted_later: int
     told: bool
+    #: Its voters that the operator's page lists.
     flagged: int
     gain: int
     gain_later: int
@@ -174,10 +175,10 @@ def measure(filled: str, home: Path, entry: str, admissions: int, votes: int, se
                 ranks = arena.ranks(content.models)
                 return rank_among(arena.honest_board(), content.models)[target] - ranks[target]
 
-            def counted() -> tuple[int, int]:
+            def counted() -> tuple[int, set[int]]:
                 rigged = set(arena.rigged)
                 own = [vote for vote in arena.votes() if vote.matchup in rigged]
-                return sum(vote.blind and not vote.mark for vote in own), len({vote.session for vote in own})
+                return sum(vote.blind and not vote.mark for vote in own), {vote.session for vote in own}
 
             now, (at_once, sessions) = gain(), counted()
             arena.settle()
@@ -190,11 +191,11 @@ def measure(filled: str, home: Path, entry: str, admissions: int, votes: int, se
                 entry,
                 admissions,
                 cast,
-                sessions,
+                len(sessions),
                 at_once,
                 at_once + admitted,
                 bool(changes),
-                len(flagged),
+                len(flagged & sessions),
                 now,
                 later,
                 gain(),
@@ -211,7 +212,7 @@ def page(costs: Sequence[Cost], history: int, command: str) -> str:
         "count at once",
         "count the next day",
         "change of the crowd told",
-        "voters flagged",
+        "of its voters named",
         "ranks gained at once",
         "by the next day",
         "in the end",

@@ -48,7 +48,7 @@ def flagged_in_log(columns: LogColumns, models: int) -> set[int]:
 
 
 async def read_flagged_sessions(pool: ConnectionPool, arena: str) -> set[int]:
-    """Sessions that the operator's page of an arena lists as unlike the others, each by itself."""
+    """Sessions that the operator's page of an arena lists as unlike the others, each by itself or together."""
     async with pool.connection() as connection:
         found = await find_arena(connection, arena)
-    return {flag.session for group in await list_flagged_groups(pool, found) for flag in group.flags}
+    return {session for group in await list_flagged_groups(pool, found) for session in group.sessions}

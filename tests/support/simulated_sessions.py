@@ -30,11 +30,12 @@ def joined(*parts):
     return ShownMatchups(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def voted(sessions, each, seed=1, *, first=0):
-    """Votes of people who mostly agree with the strengths."""
+def voted(sessions, each, seed=1, *, first=0, liked=0, more=0.0):
+    """Votes of people who mostly agree with the strengths, and may like one model more."""
+    strength = STRENGTH + more * (np.arange(MODELS) == liked)
     random = np.random.default_rng(seed)
     n = sessions * each
     a = random.integers(MODELS, size=n)
     b = (a + random.integers(1, MODELS, size=n)) % MODELS
-    score = (random.random(n) < 1.0 / (1.0 + np.exp(STRENGTH[b] - STRENGTH[a]))).astype(float)
+    score = (random.random(n) < 1.0 / (1.0 + np.exp(strength[b] - strength[a]))).astype(float)
     return SessionVotes(first + np.repeat(np.arange(sessions), each), a, b, score)

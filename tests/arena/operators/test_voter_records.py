@@ -11,6 +11,7 @@ from support.pool_work import asked
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import cast, rate, voted
 from tiltyard.arena.log.votes import VoteTally
+from tiltyard.arena.operators import voters
 from tiltyard.arena.operators.exclusions import (
     VoteSelection,
     exclude,
@@ -20,6 +21,7 @@ from tiltyard.arena.operators.exclusions import (
 from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes
 from tiltyard.arena.operators.voters import (
     FLAGGED_REASON,
+    FlaggedGroup,
     find_flagged_group,
     list_flagged_groups,
     list_voter_page,
@@ -293,6 +295,32 @@ def test_votes_of_flagged_sessions_wait_for_the_operator(database, mark):
     asked(database, lambda pool: restore(pool, arena.name, exclusion, actor="Ada"))
     assert [admitted(), admitted()] == [60 if mark == "3" else 0, 0]
     assert asked(database, lambda pool: voter_record(pool, arena, 1)).excluded == 0
+
+
+@pytest.mark.parametrize(
+    ("deviations", "expected", "excluded"), [(6.5, 0.2, 12), (5.5, 0.2, 0), (9.0, 1.0, 0)]
+)
+def test_a_group_is_excluded_where_hardly_anybody_in_it_can_be_honest(
+    database, monkeypatch, deviations, expected, excluded
+):
+    """Votes that count already: of a group that is less sure only those that wait are held."""
+    arena = voted(database, votes=60, settings=ArenaSettings(ageing_hours=24))
+    with connect(database) as connection:
+        allow_rewriting(connection)
+        connection.execute("UPDATE endings SET mark = NULL")
+    group = FlaggedGroup(
+        "together-1-for", VoterTest.TOGETHER, (1, 2, 3, 4, 5), deviations=deviations, expected=expected
+    )
+
+    async def found(pool, arena):
+        return [group]
+
+    monkeypatch.setattr(voters, "list_flagged_groups", found)
+    assert admit_waiting_votes(database) == 0
+    records = [
+        asked(database, lambda pool, one=one: voter_record(pool, arena, one)) for one in group.sessions
+    ]
+    assert [record.excluded for record in records] == [excluded] * 5
 
 
 def test_skips_are_read_beside_votes_and_votes_that_do_not_count_rate_nobody(database):

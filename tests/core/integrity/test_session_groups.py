@@ -9,6 +9,7 @@ from tiltyard.core.integrity.voter_tests import SessionVotes, VoterTest
 
 PEOPLE = shown(400, 12)
 LAST = MODELS - 1
+COLUMNS = ("session", "a", "b", "score")
 
 
 def program(sessions, each, *, noise, first=1000, seed=4, pace=3.0):
@@ -64,6 +65,33 @@ def test_many_sessions_for_one_model_are_a_group_and_each_alone_is_not(wins):
     assert len(members) > 1.2 * group.expected
     assert group.deviations > 4.5
     assert find_groups_together(with_group(people, 4, 3, wins=wins), MODELS) == []
+
+
+@pytest.mark.parametrize(
+    ("sessions", "each", "wins"), [(10, 6, True), (10, 6, False), (10, 14, True), (6, 10, True)]
+)
+def test_a_few_admissions_in_a_small_arena_are_a_group(sessions, each, wins):
+    """The attack: ten invitations with six votes each gained eight ranks among a thousand votes, unnoticed."""
+    people = voted(80, 12)
+    (group,) = find_groups_together(with_group(people, sessions, each, wins=wins), MODELS)
+    assert (group.model, group.wins) == (LAST if wins else 0, wins)
+    members = np.array(group.sessions)
+    assert (members >= 5000).sum() >= 0.7 * sessions
+    assert (members < 5000).sum() <= 1
+
+
+def test_opponents_of_an_attack_that_moved_ratings_are_no_group():
+    for seed in range(20):
+        crowded = with_group(voted(80, 12, seed), 10, 40, wins=True)
+        assert [group for group in find_groups_together(crowded, MODELS) if min(group.sessions) < 5000] == []
+
+
+def test_fans_of_one_model_are_no_group():
+    """Thirty people come by a link and like the last model: three times the odds that others give it."""
+    people = voted(80, 12)
+    fans = voted(30, 12, seed=5, first=5000, liked=LAST, more=1.1)
+    both = SessionVotes(*(np.append(getattr(people, name), getattr(fans, name)) for name in COLUMNS))
+    assert find_groups_together(both, MODELS) == []
 
 
 def test_no_votes_are_no_group():

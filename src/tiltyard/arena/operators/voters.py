@@ -147,6 +147,10 @@ async def read_remarks(
 FLAGGED_REASON = "a test of voters flags their sessions"
 #: The last positions of the log whose matchups are tested.
 _TESTED_POSITIONS = 100_000
+#: Groups that are so far from chance, with no more than this share of honest sessions, are excluded as single ones are: the
+#: opponents of an attack that moved ratings came to 5.4 deviations at most.
+_SURE_DEVIATION_LIMIT = 6.0
+_HONEST_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,13 @@ class FlaggedGroup:
     wins: bool = True
     expected: float = 0.0
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether hardly any of those who vote together can be honest."""
+        return self.deviations >= _SURE_DEVIATION_LIMIT and self.expected <= _HONEST_SHARE * len(
+            self.sessions
+        )
+
 
 async def list_flagged_groups(pool: ConnectionPool, arena: Arena) -> list[FlaggedGroup]:
     """Groups of sessions among the latest matchups: those that act together first, then by test."""
@@ -190,7 +201,8 @@ async def list_flagged_groups(pool: ConnectionPool, arena: Arena) -> list[Flagge
 
 
 async def hold_flagged_voters(pool: ConnectionPool, arena: Arena) -> None:
-    """Exclude the votes of sessions that a test flags; of those that only act together, the votes that wait.
+    """Exclude the votes of sessions that a test flags, and of groups in which hardly anybody can be honest; of other groups,
+    the votes that wait.
 
     An operator who restores them lets these sessions in for good. Whoever votes at random or prefers a side is not held:
     they move no model.
@@ -200,10 +212,11 @@ async def hold_flagged_voters(pool: ConnectionPool, arena: Arena) -> None:
         for group in await list_flagged_groups(pool, arena)
         if group.test not in (VoterTest.UNLIKELY, VoterTest.SIDE)
     ]
+    sure = [group for group in groups if group.flags or group.is_sure]
     values = {
         "arena": arena.arena,
         "sessions": [session for group in groups for session in group.sessions],
-        "alone": [flag.session for group in groups for flag in group.flags],
+        "wholly": [session for group in sure for session in group.sessions],
         "reason": FLAGGED_REASON,
     }
     held = [matchup for (matchup,) in await fetch_rows(pool, "voters_to_hold", values)]

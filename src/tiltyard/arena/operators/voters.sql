@@ -41,7 +41,7 @@ ORDER BY d.position DESC LIMIT %(limit)s;
 -- None of a session whose votes were excluded for this reason and restored.
 SELECT m.matchup FROM matchups m JOIN endings d USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.source = 0 AND m.session = ANY(%(sessions)s::bigint[]) AND d.kind = 1 AND d.undone IS NULL
-    AND (m.session = ANY(%(alone)s::bigint[]) OR (d.mark = 3 AND d.admitted IS NULL))
+    AND (m.session = ANY(%(wholly)s::bigint[]) OR (d.mark = 3 AND d.admitted IS NULL))
     AND NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
         WHERE v.arena = m.arena AND v.source = m.source AND v.serial = m.serial AND x.restored IS NULL

@@ -81,7 +81,7 @@ _RANDOM_VOTER_SHARES = (0.02, 0.5)
 _RANDOM_WIN_SHARE = 0.42
 #: Voters differ from that in ways that nobody knows: so many times the expected number is allowed for.
 _EXPECTED_MARGIN_RATIO = 1.2
-_LEAST_TOGETHER_COUNT = 15
+_LEAST_TOGETHER_COUNT = 5
 #: The probability that a group is found where there is none, for all models and both directions together.
 _FALSE_GROUP_SHARE = 1e-4
 #: Nodes and weights of a normal distribution (Gauss–Hermite, five of them).

@@ -35,6 +35,8 @@ _TASTE_LOSS_LOGITS = 0.04
 _PRIOR_WEIGHT = 0.25
 #: A model with fewer votes that count is rated by all votes.
 _REFERENCE_VOTES = 50
+#: A session's votes on a model weigh no more than those of this share of sessions with votes on one.
+_USUAL_SHARE = 0.75
 _LEAST_PROBABILITY = 1e-12
 
 
@@ -125,12 +127,10 @@ def find_unlike_voters(votes: SessionVotes, models: int) -> list[VoterSign]:
 
 def outcome_probabilities(votes: SessionVotes, models: int) -> Floats:
     """The probabilities that A wins, that the two tie and that B wins, by vote, if everybody votes like the votes that
-    count: those of a campaign that wait do not move what they are compared with."""
+    count: those of a campaign that wait do not move what they are compared with, and those that do move it little."""
     known = _reference(votes, models)
-    score = votes.score[known]
-    pairs = pairs_by_sorting(
-        votes.a[known], votes.b[known], (np.ones(len(score)), score, tie_share(score)), models
-    )
+    a, b, score, weight = votes.a[known], votes.b[known], votes.score[known], _weights(votes, known, models)
+    pairs = pairs_by_sorting(a, b, (weight, weight * score, weight * tie_share(score)), models)
     fit = fit_pairs(pairs, davidson=True, prior_precision=_PRIOR_WEIGHT, bread=False)
     expected = expected_score(fit.theta[votes.a] - fit.theta[votes.b], fit.log_tie)
     assert expected.tie is not None
@@ -148,6 +148,14 @@ def _reference(votes: SessionVotes, models: int) -> Bools:
         for rows in (everything, votes.counted)
     )
     return votes.counted if bool((counted[shown > 0] >= _REFERENCE_VOTES).all()) else everything
+
+
+def _weights(votes: SessionVotes, known: Bools, models: int) -> Floats:
+    """Weights of votes by which no session says more of a model than most sessions do that vote on one."""
+    cells = np.concatenate([votes.session[known] * models + side[known] for side in (votes.a, votes.b)])
+    _, place, count = np.unique(cells, return_inverse=True, return_counts=True)
+    usual = np.quantile(count, _USUAL_SHARE) if len(count) else 1.0
+    return np.asarray(np.minimum(1.0, usual / count[place].reshape(2, -1).max(axis=0)), dtype=np.float64)
 
 
 def _likelihood(votes: SessionVotes, outcomes: Floats, place: Ints) -> Floats:

@@ -2,12 +2,18 @@
 
 import asyncio
 import inspect
+import json
 import os
 import signal
 import ssl
+import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -116,6 +122,29 @@ def arena_database(server: str, arena_template: str) -> Iterator[str]:
     """The address of a copy of it."""
     with fresh_database(server, arena_template) as url:
         yield url
+
+
+@pytest.fixture
+def read_uploads_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uploads are read by this process, with the same program: one of their own for each takes a second of CPU."""
+    from tiltyard.files import upload_process
+
+    alone = threading.Lock()
+
+    def run(reader: Any) -> str | None:
+        choice = json.dumps(None if reader.choice is None else asdict(reader.choice))
+        with alone, pytest.MonkeyPatch.context() as patched:
+            patched.setattr(upload_process, "_limit", lambda: None)
+            arguments = ["", str(reader.path), str(reader.folder), str(reader.most), choice]
+            patched.setattr(upload_process, "sys", SimpleNamespace(argv=arguments))
+            patched.setattr(upload_process, "os", SimpleNamespace(_exit=sys.exit))
+            try:
+                upload_process.main()
+            except (Exception, SystemExit):
+                return "its reader failed"
+        return None
+
+    monkeypatch.setattr(upload_process, "_run", run)
 
 
 @pytest.fixture(scope="module")

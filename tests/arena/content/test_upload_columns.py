@@ -9,6 +9,8 @@ from tiltyard.arena.content.upload_review import read_uploaded_file
 from tiltyard.errors import BadOption
 from tiltyard.files.answer_formats.answer_columns import ColumnChoice
 
+pytestmark = pytest.mark.usefixtures("read_uploads_here")
+
 MOST = 1 << 24
 
 

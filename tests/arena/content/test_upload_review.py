@@ -33,6 +33,8 @@ from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.upload_reader import answer_rows
 from tiltyard.postgres.connections import connect, open_pool
 
+pytestmark = pytest.mark.usefixtures("read_uploads_here")
+
 GOOD = [
     {"prompt_id": "new-1", "prompt": "Why?", "model": "oak", "response": 'Because, "so".\nReally.'},
     {"prompt_id": "new-1", "prompt": "Why?", "model": "elm", "response": "No idea", "category": "short"},

@@ -175,36 +175,29 @@ def operations() -> dict[tuple[str, str], dict[str, Any]]:
     }
 
 
-def matches(call: Call[Any], method: str, template: str) -> bool:
-    pattern = re.sub(r"\\\{\w+(:path)?\\\}", "[^/]+", re.escape(template))
-    return call.method == method and re.fullmatch(pattern, call.path) is not None
+@pytest.fixture(scope="module")
+def meant(operations: dict[tuple[str, str], Any]) -> dict[str, tuple[str, str] | None]:
+    """The operation of each call; of several templates that fit, the one with the fewest gaps."""
+    patterns = {
+        one: re.compile(re.sub(r"\\\{\w+(:path)?\\\}", "[^/]+", re.escape(one[1]))) for one in operations
+    }
+
+    def operation_of(call: Call[Any]) -> tuple[str, str] | None:
+        fitting = [
+            one for one, pattern in patterns.items() if one[0] == call.method and pattern.fullmatch(call.path)
+        ]
+        return min(fitting, key=lambda one: one[1].count("{"), default=None)
+
+    return {name: operation_of(call) for name, call in CALLS.items()}
 
 
-def covering(operations: dict[tuple[str, str], Any], method: str, path: str) -> list[Call[Any]]:
-    """The calls of an operation; of several templates that fit, the one with the fewest gaps is meant."""
-    found = []
-    for call in CALLS.values():
-        fitting = [one for one in operations if matches(call, *one)]
-        if fitting and min(fitting, key=lambda one: one[1].count("{")) == (method, path):
-            found.append(call)
-    return found
+def test_every_route_has_a_method_and_every_method_a_route(operations, meant):
+    assert set(meant.values()) == set(operations)
 
 
-def test_every_route_has_a_method(operations):
-    missing = [one for one in operations if not covering(operations, *one)]
-    assert missing == []
-
-
-def test_every_method_has_a_route(operations):
-    lost = [
-        name for name, call in CALLS.items() if not any(matches(call, *operation) for operation in operations)
-    ]
-    assert lost == []
-
-
-def test_every_parameter_and_field_can_be_said(operations):
+def test_every_parameter_and_field_can_be_said(operations, meant):
     for (method, path), operation in operations.items():
-        calls = covering(operations, method, path)
+        calls = [CALLS[name] for name, one in meant.items() if one == (method, path)]
         query = {one["name"] for one in operation.get("parameters", []) if one["in"] == "query"}
         assert query <= {name for call in calls for name in call.query}, path
         bodies = [call.body for call in calls if isinstance(call.body, dict)]

@@ -95,7 +95,10 @@ def big_dictionary_parquet() -> bytes:
     """A text of 16 MB, which every one of 100,000 rows names."""
     text = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * (1 << 24)]))
     columns = {name: pa.array([name] * 100_000) for name in ("model_a", "model_b", "winner")}
-    return parquet(pa.table(columns | {"prompt_id": text, "prompt": text, "model": text, "response": text}))
+    return parquet(
+        pa.table(columns | {"prompt_id": text, "prompt": text, "model": text, "response": text}),
+        write_statistics=False,
+    )
 
 
 def bomb_parquet(size: int) -> bytes:

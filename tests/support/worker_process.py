@@ -96,12 +96,12 @@ def worker_process(
         process.communicate()
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0, *, pause: float = 0.02) -> None:
     """Wait for something to become true, and fail if it does not."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def main() -> None:

@@ -110,11 +110,17 @@ def test_there_are_more_than_two_hundred_payloads_and_no_two_are_alike():
     )
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=str)
-def test_a_payload_leaves_nothing_but_what_is_on_the_list(payload: Payload):
-    for html in (render_text(payload.text), format_name(payload.text), plain_text(payload.text)):
-        Read(html)
-    Read(render_text(payload.text, language="ar"))
+def test_a_payload_leaves_nothing_but_what_is_on_the_list():
+    def problem(payload: Payload) -> str | None:
+        try:
+            for html in (render_text(payload.text), format_name(payload.text), plain_text(payload.text)):
+                Read(html)
+            Read(render_text(payload.text, language="ar"))
+        except AssertionError as error:
+            return f"{payload.name}: {error}"
+        return None
+
+    assert list(filter(None, map(problem, PAYLOADS))) == []
 
 
 @given(_HOSTILE)
@@ -452,6 +458,7 @@ def test_what_is_too_long_is_still_there_to_read(text: str):
     assert sorted("".join(shown.split())) == sorted("".join(text.split()))
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("unit", ["x", "<", "\u202e", "a\u202e", "word "])
 def test_what_is_far_too_long_is_cut_and_says_so(unit: str):
     told = "too long to show here"
@@ -490,7 +497,7 @@ _FLOODS = (
 BOUND = 15.0
 
 
-@pytest.mark.slow(but_every=6)
+@pytest.mark.slow(but_every=12)
 @pytest.mark.parametrize("unit", _FLOODS, ids=repr)
 def test_a_flood_is_quick(unit: str):
     """About half a second each on a quiet core."""
@@ -500,6 +507,7 @@ def test_a_flood_is_quick(unit: str):
     assert time.thread_time() - start < BOUND
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("unit", ["*", "[", ">", "\u202ea", "a\n"], ids=repr)
 def test_a_megabyte_is_quick(unit: str):
     start = time.thread_time()
@@ -537,7 +545,7 @@ _PATHOLOGICAL = {
 }
 
 
-@pytest.mark.slow(but_every=3)
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("seconds", [None, 0.02])
 @pytest.mark.parametrize("name", _PATHOLOGICAL)
 def test_a_pathological_text_is_shown_in_time(name: str, seconds: float | None, monkeypatch):

@@ -259,7 +259,7 @@ def test_the_house_does_by_itself_what_fell_due_while_it_was_away(database: str,
     finish(database, arena)
     seen: set[bytes] = set()
     with run_scheduled_jobs(url, environment(tmp_path)):
-        until(lambda: seen.update(_children()) or (kept(database) and _snapshots(database) < 3))
+        until(lambda: seen.update(_children()) or (kept(database) and _snapshots(database) < 3), pause=0.2)
     assert len(kept(database)) == 1
     assert any(b"multiprocessing.spawn" in line for line in seen)
     assert not any(secret.encode() in line for line in seen)

@@ -8,15 +8,15 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import find_arena, find_arenas, prompt_text
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
-from tiltyard.arena.live.entrant_pool import EntrantPool, open_entrant
+from tiltyard.arena.live.entrant_pool import EntrantOpener, EntrantPool, open_entrant
 from tiltyard.arena.live.live_battles import LiveBattles
+from tiltyard.arena.live.live_records import StoredEntrant, TurnEntrant
 from tiltyard.arena.live.live_store import arenas_with_running_turns
 from tiltyard.arena.live.safety import Safety, open_configured_safety
 from tiltyard.arena.live.turn_slots import TurnSlots
@@ -26,19 +26,14 @@ from tiltyard.arena.processes.process_leases import ProcessLease
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.matchup_ids import MatchupArenas
 from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import ConnectionPool, check_same_database, connect, open_pool
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
-
-if TYPE_CHECKING:
-    from tiltyard.arena.live.entrant_pool import EntrantOpener
-    from tiltyard.arena.live.live_records import StoredEntrant, TurnEntrant
-    from tiltyard.core.policy.state.strengths import Strengths
-    from tiltyard.settings.environment import Environment
-    from tiltyard.settings.serving_settings import ServingSettings
-
+from tiltyard.settings.environment import Environment
+from tiltyard.settings.serving_settings import ServingSettings
 
 _PAUSE_SECONDS = 1.0
 #: Arenas named by one announcement; PostgreSQL allows 8,000 bytes.

@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
-from typing import TYPE_CHECKING
+
+import psycopg
 
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
-
-if TYPE_CHECKING:
-    import psycopg
 
 #: Arenas keep running during a migration: one that waits longer than this for a lock fails.
 _LOCK_TIMEOUT = "5s"

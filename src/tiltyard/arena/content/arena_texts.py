@@ -15,10 +15,7 @@ from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import Arena, lock_arena
 from tiltyard.arena.log.buckets import fetch_row, fetch_rows, run_statement
 from tiltyard.errors import InputError
-from tiltyard.postgres.connections import (
-    ConnectionPool,
-    Database,
-)
+from tiltyard.postgres.connections import ConnectionPool, Database
 from tiltyard.postgres.statements import statement
 
 TextName = Literal["announcement", "instructions", "consent", "thanks", "pause"]

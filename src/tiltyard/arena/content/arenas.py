@@ -10,24 +10,18 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from tiltyard.arena.log.buckets import create_partitions, fetch_row, fetch_rows, shared_bucket
 from tiltyard.arena.log.event_log import LogKind
+from tiltyard.core.policy.state.rating_fold import MethodValues
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connections import (
-    Connection,
-    ConnectionPool,
-    Database,
-)
+from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.arenas import PromptInfo
-
-if TYPE_CHECKING:
-    from tiltyard.core.policy.state.rating_fold import MethodValues
 
 
 @dataclass(frozen=True, slots=True)

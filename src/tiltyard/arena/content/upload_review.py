@@ -26,10 +26,7 @@ from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.files.answer_formats.answer_columns import ColumnChoice, TableColumns
 from tiltyard.files.upload_process import rows_from_process
 from tiltyard.files.upload_reader import BadRow, UploadReader, has_native_format, problem_field
-from tiltyard.postgres.connections import (
-    Connection,
-    ConnectionPool,
-)
+from tiltyard.postgres.connections import Connection, ConnectionPool
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.arenas import Imported
 

@@ -18,13 +18,7 @@ from typing import BinaryIO, Literal
 import numpy as np
 
 from tiltyard.arena.log.event_log import JUDGE, SOURCES
-from tiltyard.arena.log.votes import (
-    ArenaNames,
-    Ballots,
-    read_ballots_sync,
-    read_names,
-    set_statement_timeout,
-)
+from tiltyard.arena.log.votes import ArenaNames, Ballots, read_ballots_sync, read_names, set_statement_timeout
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.battle import Battle

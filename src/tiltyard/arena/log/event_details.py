@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict, cast, final
+from typing import NotRequired, TypeAlias, TypedDict, cast, final
 
-if TYPE_CHECKING:
-    from tiltyard.core.policy.state.rating_fold import MethodValues
+from tiltyard.core.policy.state.rating_fold import MethodValues
 
 
 class ShownSeconds(TypedDict):

@@ -8,11 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, cast
 
 from tiltyard.arena.log.buckets import fetch_row, fetch_rows
-from tiltyard.arena.log.event_log import (
-    LogBatch,
-    OpenMatchup,
-    append_batch,
-)
+from tiltyard.arena.log.event_log import LogBatch, OpenMatchup, append_batch
 from tiltyard.core.judging.panel_assignment import PanelItem
 from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 

@@ -15,11 +15,7 @@ from tiltyard.arena.operators.job_status import ScheduledJob, list_jobs, report_
 from tiltyard.arena.operators.voters import VoteRemark, read_remarks
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import (
-    Connection,
-    ConnectionPool,
-    Database,
-)
+from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 from tiltyard.wire.arenas import ReportInfo
 from tiltyard.wire.moderation import AuditEntry, Complaint, Exclusion
 

@@ -25,12 +25,7 @@ from tiltyard.arena.log.buckets import fetch_row_sync, fetch_rows_sync
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
-from tiltyard.arena.rating.log_replay import (
-    active_exclusions,
-    fold_until,
-    has_same_votes,
-    restore_progress,
-)
+from tiltyard.arena.rating.log_replay import active_exclusions, fold_until, has_same_votes, restore_progress
 from tiltyard.arena.rating.rater_progress import (
     log_head,
     read_excluded_votes,

@@ -22,7 +22,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import psycopg
 
 from tiltyard.arena.boards.snapshots import thin_snapshots
 from tiltyard.arena.boards.weekly_reports import is_reported, list_reportable_arenas
@@ -41,20 +42,11 @@ from tiltyard.arena.operators.voters import FLAGGED_REASON, hold_flagged_voters
 from tiltyard.client import AsyncClient
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connections import (
-    Connection,
-    connect,
-    open_pool,
-    translate_errors,
-)
+from tiltyard.postgres.connections import Connection, connect, open_pool, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_judges import JudgeRound, load_judge_rounds
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import Environment, read_environment
-
-if TYPE_CHECKING:
-    import psycopg
-
 
 #: Environment variable with the path of the file of judging rounds.
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"

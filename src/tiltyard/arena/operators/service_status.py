@@ -8,16 +8,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import psycopg
 
 from tiltyard.arena.live.turn_slots import count_slots
 from tiltyard.arena.log.buckets import fetch_row_sync
 from tiltyard.arena.rating.rater_lag import LagSweep, RaterLag
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
-
-if TYPE_CHECKING:
-    import psycopg
 
 #: Seconds for which the size of the database is cached: the server looks at every file for it.
 _SIZE_CACHE_SECONDS = 60.0

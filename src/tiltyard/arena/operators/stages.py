@@ -30,11 +30,7 @@ from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
 from tiltyard.arena.operators.voter_data import erase_all_sessions
 from tiltyard.errors import Conflict
-from tiltyard.postgres.connections import (
-    Connection,
-    ConnectionPool,
-    Database,
-)
+from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import Stage
 

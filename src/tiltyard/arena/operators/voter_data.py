@@ -15,13 +15,7 @@ from itertools import accumulate
 from typing import Any
 
 from tiltyard.arena.accounts import GateResult, new_session_number, validate_reason
-from tiltyard.arena.content.arenas import (
-    Arena,
-    connect_to_arena,
-    find_arena,
-    find_arenas,
-    read_log_head,
-)
+from tiltyard.arena.content.arenas import Arena, connect_to_arena, find_arena, find_arenas, read_log_head
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import psycopg
 
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.schema_migrations import check_schema
 from tiltyard.postgres.statements import statement
-
-if TYPE_CHECKING:
-    import psycopg
-
 
 #: Arenas whose log is looked at in one sweep, and those among them that are chosen because they were rated last.
 _SWEEP_ARENA_LIMIT = 300

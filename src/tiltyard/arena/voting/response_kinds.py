@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import find_matchup, matchup_not_found_error
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.postgres.statements import statement
-
-if TYPE_CHECKING:
-    from tiltyard.postgres.connections import ConnectionPool
-
 
 _CACHED_KIND_LIMIT = 500_000
 #: Responses are imported in thousands and read at random, so each read fetches a block of neighbours.

@@ -6,17 +6,23 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 from uuid import UUID
 
 from fastapi import Request
 from starlette.applications import Starlette
 
 from tiltyard.arena.accounts import Accounts, RevokedSessions, session_number_from
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
 from tiltyard.arena.operators.invitations import LiveInvitations
+from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.arena.processes.shared_limits import NetworkKeys, wider_networks
+from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.arena.voting.matchup_ids import MatchupIds
+from tiltyard.arena.voting.personal_boards import PersonalBoards
+from tiltyard.arena.voting.response_kinds import ResponseKinds
 from tiltyard.arena.voting.sent_responses import Receipts
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
@@ -27,15 +33,6 @@ from tiltyard.web.access.cookies import VOTER_COOKIE_LIFETIME, Cookies, SkillCoo
 from tiltyard.web.access.identities import Identities
 from tiltyard.web.access.rate_limits import SignInThrottle, VoterLimits, client_address
 from tiltyard.web.access.voters import EntryGrants, VoterGate, VoterSessions
-
-if TYPE_CHECKING:
-    from tiltyard.arena.content.arenas import Arena
-    from tiltyard.arena.operators.service_status import ServiceStatusReader
-    from tiltyard.arena.registry import ArenaRegistry
-    from tiltyard.arena.voting.matchup_ids import MatchupIds
-    from tiltyard.arena.voting.personal_boards import PersonalBoards
-    from tiltyard.arena.voting.response_kinds import ResponseKinds
-
 
 _CACHED_JUDGE_LIMIT = 50_000
 #: Wrong attempts of one address in ten minutes, in all processes: passwords of operators; passcodes and links of voters,

@@ -8,21 +8,23 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.processes.shared_limits import SharedLimit, SharedLimits
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import Busy, NotAllowed, TiltyardError
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.settings.serving_settings import ARENA_KINDS, LimitedKind, QuotaKind, read_minute_limits
-
-if TYPE_CHECKING:
-    from tiltyard.arena.content.arenas import Arena
-    from tiltyard.arena.voting.voter_requests import Voter
-    from tiltyard.arena.voting.voting_queue import VotingQueue
-    from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.serving_settings import (
+    ARENA_KINDS,
+    LimitedKind,
+    QuotaKind,
+    ServingSettings,
+    read_minute_limits,
+)
 
 #: Windows in seconds, and their limits as multiples of the limit per minute. The hour limits the open matchups
 #: that one address can leave behind, because an arena has a limited number of them.

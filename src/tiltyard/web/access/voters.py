@@ -9,7 +9,7 @@ import json
 import secrets
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import parse_qs
 
 from fastapi import Request
@@ -18,6 +18,7 @@ from starlette.requests import HTTPConnection
 from tiltyard.arena.accounts import Accounts, GateResult, new_session_number, session_number_from
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.invitations import EntryGrant, LiveInvitations
+from tiltyard.arena.operators.people import Person
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
@@ -25,6 +26,7 @@ from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import NotAdmitted, NotFound, ProofNeeded
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.telemetry import GATE_RESULTS, SESSIONS
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.cookies import (
     ENTRY_COOKIE_LIFETIME,
     VOTER_COOKIE,
@@ -37,14 +39,9 @@ from tiltyard.web.access.cookies import (
     read_entry_token,
     read_voter_token,
 )
+from tiltyard.web.access.identities import Identities
 from tiltyard.web.access.rate_limits import VoterLimits, client_address
 from tiltyard.wire.voting import ALGORITHM, GateAnswer, GateChallenge
-
-if TYPE_CHECKING:
-    from tiltyard.arena.operators.people import Person
-    from tiltyard.settings.arena_settings import ArenaSettings
-    from tiltyard.web.access.identities import Identities
-
 
 #: Seconds for which a cookie whose signature was verified is believed.
 _COOKIE_CACHE_SECONDS = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
@@ -19,6 +19,7 @@ from tiltyard.arena.operators.invitations import LiveInvitations
 from tiltyard.arena.operators.people import People
 from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.arena.processes.shared_limits import SharedLimits
+from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.matchup_ids import MatchupIds
 from tiltyard.arena.voting.personal_boards import PersonalBoards
@@ -42,9 +43,6 @@ from tiltyard.web.pages.layout import problem_page
 from tiltyard.web.pages.operator.operator_access import OperatorRoute
 from tiltyard.web.routes import arenas, battles, boards, health, live, matchups, moderation, operators
 from tiltyard.wire.records import FieldProblem, Problem, reader_of
-
-if TYPE_CHECKING:
-    from tiltyard.arena.registry import ArenaRegistry
 
 
 class ArenasApp(FastAPI):

@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile, zip_longest
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
-from markdown_it.rules_block import table
+from markdown_it.rules_block import StateBlock, table
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
@@ -26,13 +28,6 @@ from tiltyard.web.texts.control_characters import (
     mark_hidden_characters,
     spell_hidden_characters,
 )
-
-if TYPE_CHECKING:
-    from markdown_it.rules_block import StateBlock
-    from markdown_it.rules_core import StateCore
-    from markdown_it.rules_inline import StateInline
-    from markdown_it.utils import EnvType, OptionsDict
-
 
 #: Quotes and lists that are nested more deeply are shown as source text.
 _NESTING_LIMIT = 16

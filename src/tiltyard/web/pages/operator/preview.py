@@ -18,12 +18,7 @@ from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.operators.stages import AnsweredPrompt, PreviewedResponse, find_answered_prompt
 from tiltyard.errors import NotFound
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.matchup_view import (
-    MatchupSide,
-    MatchupView,
-    divide_conversations,
-    image_address,
-)
+from tiltyard.web.pages.matchup_view import MatchupSide, MatchupView, divide_conversations, image_address
 from tiltyard.web.pages.model_responses import ResponsePreview, preview_content
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, OperatorVisit, operator_router
 from tiltyard.web.pages.voter_texts import read_voter_texts

@@ -170,7 +170,23 @@ class OidcClient:
             raise IdentityFault("the answer comes from another provider")
         if not 1 <= len(code) <= _MAX_CODE_CHARACTERS:
             raise IdentityFault("the answer has no usable code")
-        tokens = await self._exchange(document, asked, code)
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": asked.redirect_uri,
+            "code_verifier": asked.verifier,
+        }
+        headers = {}
+        secret = self._settings.client_secret
+        if secret is not None and document.secret_in_header:
+            # RFC 6749, section 2.3.1: both are form-encoded first.
+            pair = f"{quote_plus(self._client_id)}:{quote_plus(secret)}"
+            headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        else:
+            form["client_id"] = self._client_id
+            if secret is not None:
+                form["client_secret"] = secret
+        tokens = await self._calls.post(document.token_endpoint, "token", headers, form)
         id_token, access_token = tokens.get("id_token"), tokens.get("access_token")
         if not isinstance(id_token, str):
             raise IdentityFault("the provider sent no ID token; its client must be one of OpenID Connect")
@@ -188,25 +204,6 @@ class OidcClient:
             return None
         glue = "&" if "?" in document.end_session_endpoint else "?"
         return f"{document.end_session_endpoint}{glue}{urlencode({'client_id': self._client_id})}"
-
-    async def _exchange(self, document: ProviderDocument, asked: CodeRequest, code: str) -> dict[str, Any]:
-        form = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "redirect_uri": asked.redirect_uri,
-            "code_verifier": asked.verifier,
-        }
-        headers = {}
-        secret = self._settings.client_secret
-        if secret is not None and document.secret_in_header:
-            # RFC 6749, section 2.3.1: both are form-encoded first.
-            pair = f"{quote_plus(self._client_id)}:{quote_plus(secret)}"
-            headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
-        else:
-            form["client_id"] = self._client_id
-            if secret is not None:
-                form["client_secret"] = secret
-        return await self._calls.post(document.token_endpoint, "token", headers, form)
 
     async def _claims(
         self, document: ProviderDocument, asked: CodeRequest, id_token: str, access_token: str | None

@@ -251,7 +251,13 @@ class ConnectionPool:
                     raise _store_fault("use the database", error) from None
                 finally:
                     self.in_use -= 1
-                    await self._give_back(connection)
+                    if self.closed or not _is_reusable(connection):
+                        await connection.close()
+                    else:
+                        self._idle.append((time.monotonic(), connection))
+                    self._returned.set()
+                    while self._idle and self._idle[0][0] < time.monotonic() - IDLE_SECONDS:
+                        await self._idle.popleft()[1].close()
             finally:
                 self._slots.release()
         finally:
@@ -297,15 +303,6 @@ class ConnectionPool:
                 raise self._crowded() from None
             finally:
                 self.waiting -= 1
-
-    async def _give_back(self, connection: Connection) -> None:
-        if self.closed or not _is_reusable(connection):
-            await connection.close()
-        else:
-            self._idle.append((time.monotonic(), connection))
-        self._returned.set()
-        while self._idle and self._idle[0][0] < time.monotonic() - IDLE_SECONDS:
-            await self._idle.popleft()[1].close()
 
     def _crowded(self) -> Crowded:
         POOL_REFUSED.record()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields, replace
 from hashlib import sha256
 from typing import Any
@@ -112,7 +112,14 @@ def parse_details_file(data: bytes) -> dict[str, dict[str, str]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     found: dict[str, dict[str, str]] = {}
     try:
-        _check_columns(reader.fieldnames or ())
+        given = reader.fieldnames or ()
+        known = ("model", *DETAIL_FIELDS)
+        unknown = [name for name in given if name not in known]
+        if "model" not in given or unknown or len(set(given)) < len(given):
+            wrong = "the first line must name each column once, with model"
+            if unknown:
+                wrong = f"the column {unknown[0][:100]!r} is unknown"
+            raise InputError(f"{wrong}; expected columns among {', '.join(known)}")
         for row in reader:
             where = f"line {reader.line_num}"
             if None in row or None in row.values():
@@ -130,16 +137,6 @@ def parse_details_file(data: bytes) -> dict[str, dict[str, str]]:
     if not found:
         raise InputError("the file names no models; expected a line of columns and a line for each model")
     return found
-
-
-def _check_columns(given: Sequence[str]) -> None:
-    known = ("model", *DETAIL_FIELDS)
-    unknown = [name for name in given if name not in known]
-    if "model" not in given or unknown or len(set(given)) < len(given):
-        wrong = "the first line must name each column once, with model"
-        if unknown:
-            wrong = f"the column {unknown[0][:100]!r} is unknown"
-        raise InputError(f"{wrong}; expected columns among {', '.join(known)}")
 
 
 def _parse(name: str, text: str) -> object:

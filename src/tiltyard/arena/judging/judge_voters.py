@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ from tiltyard.client import AsyncClient
 from tiltyard.core.judging.matches import stable_id
 from tiltyard.core.judging.question import QuestionTexts
 from tiltyard.core.judging.reconciliation import MatchResult
-from tiltyard.core.judging.verdict import QuestionState, Verdict
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import (
     BadOption,
     Closed,
@@ -256,16 +256,12 @@ class _JudgeVoting:
         swapped = QuestionTexts(matchup.prompt.text, second, first)
         requests = self._panel.requests(matchup.matchup, shown, swapped)
         verdicts = await self._asking.verdicts(requests)
-        self._count_provider_failures(verdicts.values())
-        return self._panel.result(requests, verdicts)
-
-    def _count_provider_failures(self, found: Iterable[Verdict | QuestionState]) -> None:
-        """Stop calling a provider that never answers."""
-        vain = {QuestionState.PROVIDER_ERROR, QuestionState.LOST}.intersection(found)
+        vain = {QuestionState.PROVIDER_ERROR, QuestionState.LOST}.intersection(verdicts.values())
         self._consecutive_failures = self._consecutive_failures + 1 if vain else 0
         if self._consecutive_failures >= _CONSECUTIVE_FAILURE_LIMIT:
             self.votes.stopped = "the provider fails; run the command again later"
             self.votes.failed = True
+        return self._panel.result(requests, verdicts)
 
 
 class _JudgeVoter:

@@ -64,7 +64,9 @@ class EntrantPool:
 
     async def refresh(self) -> None:
         """Read how the models are, and the list of models, if it is old: a new version is another model."""
-        await self._read_health()
+        rows = await fetch_rows(self._pool, "health_read", {"arena": self._arena})
+        self._now = rows[0][0]
+        self._health = {model: EntrantHealth(*values) for _, model, *values in rows if model is not None}
         if self._read_at is not None and time.monotonic() - self._read_at < _REFRESH_SECONDS:
             return
         # It reads a long file once: not on the event loop.
@@ -128,11 +130,6 @@ class EntrantPool:
                 await opened.entrant.provider.aclose()
         self._opened.clear()
 
-    async def _read_health(self) -> None:
-        rows = await fetch_rows(self._pool, "health_read", {"arena": self._arena})
-        self._now = rows[0][0]
-        self._health = {model: EntrantHealth(*values) for _, model, *values in rows if model is not None}
-
     async def _change(
         self, model: int, change: Callable[[EntrantHealth, datetime], EntrantHealth]
     ) -> tuple[EntrantHealth, EntrantHealth]:
@@ -156,7 +153,7 @@ class EntrantPool:
 
 def open_entrant(stored: StoredEntrant, environment: Environment) -> TurnEntrant:
     """Open the connections to a model; nothing is sent yet. Raises `BadConfig` if its key is missing."""
-    settings = _settings_of(stored)
+    settings = LiveModels.of_one({**stored.section, "name": stored.name}).entrants()[0]
     chat = open_chat_model(settings, environment, _TIMEOUTS)
     return TurnEntrant(
         model=stored.model,
@@ -225,11 +222,6 @@ async def _ask(entrant: TurnEntrant, request: ChatRequest) -> EntrantTrial:
     except TimeoutError:
         problem = f"it did not answer within {_TRIAL_SECONDS:.0f} seconds"
     return EntrantTrial(time.monotonic() - begun, text, problem, cost)
-
-
-def _settings_of(stored: StoredEntrant) -> LiveEntrant:
-    """The model's section of the models file with all defaults."""
-    return LiveModels.of_one({**stored.section, "name": stored.name}).entrants()[0]
 
 
 def _worst_cost(chat: ChatModel, settings: LiveEntrant, request: ChatRequest) -> int | None:

@@ -379,7 +379,13 @@ class TurnGeneration:
     async def _look_after(self, side: _Side) -> str | None:
         """Store the end of a call; ask a model again that failed before anything was shown. A problem ends the turn."""
         if side.fault is None and side.end is None:
-            self._check_silence(side)
+            seconds = self._patience_seconds(side)
+            if self._now() - side.began_at > self._limits.total_seconds:
+                total = self._limits.total_seconds
+                side.fault = ProviderFault(f"no end of the answer within {total:g} seconds", billed=True)
+            elif self._now() - side.heard_at > seconds:
+                what = "first token" if side.first_token_at is None else "further token"
+                side.fault = ProviderFault(f"no {what} for {seconds:g} seconds", billed=True)
         elif side.fault is None and not side.answer.text.strip():
             side.fault = EmptyAnswer("the answer is empty", billed=True)
         if side.end is not None and side.fault is None and not side.is_stored:
@@ -397,15 +403,6 @@ class TurnGeneration:
             return f"{problem}; it could not be asked again: {refusal}"[:500]
         self._start(side)
         return None
-
-    def _check_silence(self, side: _Side) -> None:
-        seconds = self._patience_seconds(side)
-        if self._now() - side.began_at > self._limits.total_seconds:
-            total = self._limits.total_seconds
-            side.fault = ProviderFault(f"no end of the answer within {total:g} seconds", billed=True)
-        elif self._now() - side.heard_at > seconds:
-            what = "first token" if side.first_token_at is None else "further token"
-            side.fault = ProviderFault(f"no {what} for {seconds:g} seconds", billed=True)
 
     def _patience_seconds(self, side: _Side) -> float:
         limits = self._limits

@@ -179,7 +179,10 @@ class LiveBattles:
             if not battle.turns:
                 raise matchup_not_found_error()
             if not _runs(battle.turns[-1]):
-                return _stored_frame(battle, after)
+                turn = battle.turns[-1]
+                a, b = (after.shown_a, after.shown_b) if after.turn == turn.turn else (0, 0)
+                mark = FrameMark(turn.turn, len(turn.a), len(turn.b))
+                return LiveFrame(mark, turn.a[a:], turn.b[b:], turn.state, ended_a=True, ended_b=True)
             # From now on, this process reads what the turn of another one shows.
             last = battle.turns[-1]
             shown = StreamedTurn(last.turn, ShownText(last.a, last.b, last.state))
@@ -492,11 +495,3 @@ def _request(
             said += [ChatTurn("user", turn.prompt), ChatTurn("assistant", answer)]
     limit = min(entrant.max_tokens, settings.live_answer_tokens)
     return ChatRequest((*said, ChatTurn("user", text)), entrant.system, limit)
-
-
-def _stored_frame(battle: LiveBattle, after: FrameMark) -> LiveFrame:
-    """The last turn of a battle, which has ended, as one frame."""
-    turn = battle.turns[-1]
-    a, b = (after.shown_a, after.shown_b) if after.turn == turn.turn else (0, 0)
-    mark = FrameMark(turn.turn, len(turn.a), len(turn.b))
-    return LiveFrame(mark, turn.a[a:], turn.b[b:], turn.state, ended_a=True, ended_b=True)

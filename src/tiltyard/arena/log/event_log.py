@@ -449,7 +449,14 @@ class LogBatch:
         """Send all rows; return the cursors of the updates and their numbers of rows, to be checked after a sync."""
         if not self._events:
             return []
-        await self._make_room()
+        if _crosses(self._first, self.head):
+            await ensure_partition(self.connection, "events", self.bucket, self.head + PARTITION_AHEAD_ROWS)
+        serials = [row[1] for row in self._matchups]
+        if serials and _crosses(min(serials) - 1, max(serials)):
+            for table in ("matchups", "endings"):
+                await ensure_partition(
+                    self.connection, table, self.bucket, max(serials) + PARTITION_AHEAD_ROWS
+                )
         same = {"arena": self.arena, "at": self.now}
         execute = self.connection.execute
         for rows, name, columns in (
@@ -465,17 +472,6 @@ class LogBatch:
             (name, await execute(bucket_statement(name, self.bucket), {**same, **values}), changed)
             for name, values, changed in self._endings.statements()
         ]
-
-    async def _make_room(self) -> None:
-        """Create the next partition of tables whose last one is almost full."""
-        if _crosses(self._first, self.head):
-            await ensure_partition(self.connection, "events", self.bucket, self.head + PARTITION_AHEAD_ROWS)
-        serials = [row[1] for row in self._matchups]
-        if serials and _crosses(min(serials) - 1, max(serials)):
-            for table in ("matchups", "endings"):
-                await ensure_partition(
-                    self.connection, table, self.bucket, max(serials) + PARTITION_AHEAD_ROWS
-                )
 
 
 _EVENTS = (

@@ -266,30 +266,26 @@ async def delete_due_arenas(pool: ConnectionPool, blobs: BlobStore, now: datetim
     """
     rows = await fetch_rows(pool, "stages_due_deletions", {"now": now})
     for (name,) in rows:
-        await _delete_arena(pool, blobs, name)
+        withdrawn = await _withdraw_everything(pool, blobs, name)
+        erased = await erase_all_sessions(pool, name, reason=_REASON, actor=_ACTOR)
+        async with pool.connection() as connection, connection.transaction():
+            found = await lock_arena(connection, name)
+            for one in (
+                "stages_revoke_invitations",
+                "stages_clear_texts",
+                "stages_clear_entrants",
+                "stages_deletion_done",
+            ):
+                await connection.execute(statement(one), {"arena": found.arena})
+            await _write_stage(connection, found, "deleted")
+            about = {
+                "stage": [found.settings.stage, "deleted"],
+                "prompts": withdrawn,
+                "remarks": erased.remarks,
+                "complaints": erased.complaints,
+            }
+            await write_audit_entry(connection, _ACTOR, "delete arena", about, arena=found.arena)
     return [name for (name,) in rows]
-
-
-async def _delete_arena(pool: ConnectionPool, blobs: BlobStore, name: str) -> None:
-    withdrawn = await _withdraw_everything(pool, blobs, name)
-    erased = await erase_all_sessions(pool, name, reason=_REASON, actor=_ACTOR)
-    async with pool.connection() as connection, connection.transaction():
-        found = await lock_arena(connection, name)
-        for one in (
-            "stages_revoke_invitations",
-            "stages_clear_texts",
-            "stages_clear_entrants",
-            "stages_deletion_done",
-        ):
-            await connection.execute(statement(one), {"arena": found.arena})
-        await _write_stage(connection, found, "deleted")
-        about = {
-            "stage": [found.settings.stage, "deleted"],
-            "prompts": withdrawn,
-            "remarks": erased.remarks,
-            "complaints": erased.complaints,
-        }
-        await write_audit_entry(connection, _ACTOR, "delete arena", about, arena=found.arena)
 
 
 async def _withdraw_everything(pool: ConnectionPool, blobs: BlobStore, name: str) -> int:

@@ -143,7 +143,11 @@ class ArenaRater:
     def step(self) -> bool:
         """Do one step of work; return whether there is more to do."""
         if self.position < self._target:
-            self._catch_up()
+            self._fold(self._read(self._target), show=False)
+            if self.position == self._target:
+                self._caught_up()
+            elif self.position - self._checkpointed >= self._pace.catching_up:
+                self._write([], checkpoint=True)
             return True
         self._claim()
         if self._rated.horizon > self.position:
@@ -216,14 +220,6 @@ class ArenaRater:
             return False
         place = RatedPlace(self._generation, self.position, self._excluded[HUMAN], self._known)
         return self._crowd.catch_up(place, self._pace.step)
-
-    def _catch_up(self) -> None:
-        """Fold towards the position that is published already; no boards are made on the way."""
-        self._fold(self._read(self._target), show=False)
-        if self.position == self._target:
-            self._caught_up()
-        elif self.position - self._checkpointed >= self._pace.catching_up:
-            self._write([], checkpoint=True)
 
     def _caught_up(self) -> None:
         if self._generation != self._rated.generation:

@@ -27,7 +27,11 @@ class ResponseKinds:
         """The kind of each response: text, image, audio or app."""
         kinds = self._known_kinds(responses)
         if len(kinds) < len(responses):
-            await self._read_kinds(responses)
+            first = sorted({response // _READ_AHEAD_ROWS * _READ_AHEAD_ROWS for response in responses})
+            values = {"first": first, "size": _READ_AHEAD_ROWS}
+            rows = await fetch_rows(self._pool, "stage_kinds", values)
+            for response, kind in rows:
+                self._kinds.put(int(response), str(kind))
             kinds = self._known_kinds(responses)
         if len(kinds) < len(responses):
             raise NotFound("this matchup was withdrawn; request another one")
@@ -54,10 +58,3 @@ class ResponseKinds:
     def _known_kinds(self, responses: tuple[int, ...]) -> list[str]:
         found = (self._kinds.get(response) for response in responses)
         return [kind for kind in found if kind is not None]
-
-    async def _read_kinds(self, responses: tuple[int, ...]) -> None:
-        first = sorted({response // _READ_AHEAD_ROWS * _READ_AHEAD_ROWS for response in responses})
-        values = {"first": first, "size": _READ_AHEAD_ROWS}
-        rows = await fetch_rows(self._pool, "stage_kinds", values)
-        for response, kind in rows:
-            self._kinds.put(int(response), str(kind))

@@ -27,11 +27,26 @@ async def load_arena_state(log: LogConnection, settings: ArenaSettings) -> Arena
     async with log.connection() as connection:
         saved = await newest_checkpoint(connection, log.arena)
     if saved is None:
-        state = await _from_the_start(log, settings)
+        first = (await read_tail(log, log.arena, 0))[:1]
+        if not first or first[0].kind != LogKind.POLICY or first[0].detail is None:
+            raise StoreFault(f"the log of arena {log.arena} does not start with a policy: it is damaged")
+        policy, _ = method_from_dict(first[0].detail)
+        standings = [Standing(policy, (), ()) for _ in SOURCES]
+        for standing in standings:
+            standing.forget_votes()
+        state = ArenaState(settings, standings, first[0].position)
     else:
         states = await asyncio.to_thread(_restored, saved.state)
         state = ArenaState(settings, states, saved.position)
-    await _load_open_matchups(state, log)
+    state.next_serial = await log.serials(state.position)
+    opened = await log.opened(state.position)
+    for one in sorted(opened, key=lambda one: one.expires_at):
+        state.hold(one)
+    state.dropped = await read_excluded(log, log.arena)
+    state.raters = RaterLists(await read_panel_rows(log, log.arena))
+    roster = await read_roster(log, log.arena)
+    cells = await read_responses(log, log.arena, roster)
+    state.responses = cells[: state.n_models, : state.n_prompts].copy()
     await catch_up(state, log)
     state.settle(*await log.clock())
     return state
@@ -69,27 +84,3 @@ def _restored(state: bytes) -> list[Standing]:
     for standing in standings:
         standing.forget_votes()
     return standings
-
-
-async def _from_the_start(log: LogConnection, settings: ArenaSettings) -> ArenaState:
-    first = (await read_tail(log, log.arena, 0))[:1]
-    if not first or first[0].kind != LogKind.POLICY or first[0].detail is None:
-        raise StoreFault(f"the log of arena {log.arena} does not start with a policy: it is damaged")
-    policy, _ = method_from_dict(first[0].detail)
-    standings = [Standing(policy, (), ()) for _ in SOURCES]
-    for standing in standings:
-        standing.forget_votes()
-    return ArenaState(settings, standings, first[0].position)
-
-
-async def _load_open_matchups(state: ArenaState, log: LogConnection) -> None:
-    """Load what a checkpoint does not contain: open matchups, responses, and excluded votes after it."""
-    state.next_serial = await log.serials(state.position)
-    opened = await log.opened(state.position)
-    for one in sorted(opened, key=lambda one: one.expires_at):
-        state.hold(one)
-    state.dropped = await read_excluded(log, log.arena)
-    state.raters = RaterLists(await read_panel_rows(log, log.arena))
-    roster = await read_roster(log, log.arena)
-    cells = await read_responses(log, log.arena, roster)
-    state.responses = cells[: state.n_models, : state.n_prompts].copy()

@@ -211,7 +211,8 @@ class VoterGate:
         self, request: Request, queue: VotingQueue, voter: Voter | None
     ) -> tuple[GateResult, int]:
         """What came of the gate, and the number of the session; `ProofNeeded` without a valid proof."""
-        proof = self._proof_of(request)
+        # Whoever plants a proof plants a session: its cookie is the host's own, as others are.
+        proof = request.headers.get(PROOF_HEADER) or self._sessions.cookies.read(request, PROOF_COOKIE)
         if proof is None:
             GATE_RESULTS.record(1.0, "asked")
             raise _proof_needed(queue)
@@ -232,10 +233,6 @@ class VoterGate:
         hashed = self._keys.sign("voter network", client_address(request).encode())
         language = primary_language(request.headers.get("accept-language"))
         return VoterOrigin(int.from_bytes(hashed[:_NETWORK_BYTES]), language)
-
-    def _proof_of(self, request: HTTPConnection) -> str | None:
-        # Whoever plants a proof plants a session: its cookie is the host's own, as others are.
-        return request.headers.get(PROOF_HEADER) or self._sessions.cookies.read(request, PROOF_COOKIE)
 
 
 def _proof_needed(

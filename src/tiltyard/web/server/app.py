@@ -65,7 +65,32 @@ class ArenasApp(FastAPI):
 
     def openapi(self) -> OpenApi:
         if self.openapi_schema is None:
-            self.openapi_schema = _described(self)
+            made = get_openapi(
+                title=self.title, version=self.version, description=self.description, routes=self.routes
+            )
+            schemas = made.setdefault("components", {}).setdefault("schemas", {})
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            reference = "#/components/schemas/{model}"
+            for model in (Problem, FieldProblem):
+                schema = reader_of(model).json_schema(ref_template=reference)
+                schema.pop("$defs", None)
+                schemas[model.__name__] = schema
+            schemes = made["components"].setdefault("securitySchemes", {})
+            schemes["session"] = {"type": "apiKey", "in": "cookie", "name": VOTER_COOKIE}
+            for operations in made["paths"].values():
+                for operation in operations.values():
+                    responses = operation["responses"]
+                    content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+                    if "422" in responses:
+                        responses["422"]["description"] = "Invalid request"
+                    for status, response in responses.items():
+                        if status.startswith(("4", "5")):
+                            response["content"] = content
+                    responses["default"] = {"description": "Another problem", "content": content}
+                    if "voters" in operation["tags"]:
+                        operation["security"] = [{}, {"session": []}, {"token": []}]
+            self.openapi_schema = made
         return self.openapi_schema
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -156,31 +181,3 @@ def _guarded_routes(routers: Iterable[APIRouter]) -> Iterator[str]:
             if checked or isinstance(route, OperatorRoute):
                 for method in route.methods or ():
                     yield f"{method} {route.path}"
-
-
-def _described(app: FastAPI) -> OpenApi:
-    """The OpenAPI description; every operation in it may return a problem document."""
-    made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    schemas = made.setdefault("components", {}).setdefault("schemas", {})
-    for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    reference = "#/components/schemas/{model}"
-    for model in (Problem, FieldProblem):
-        schema = reader_of(model).json_schema(ref_template=reference)
-        schema.pop("$defs", None)
-        schemas[model.__name__] = schema
-    schemes = made["components"].setdefault("securitySchemes", {})
-    schemes["session"] = {"type": "apiKey", "in": "cookie", "name": VOTER_COOKIE}
-    for operations in made["paths"].values():
-        for operation in operations.values():
-            responses = operation["responses"]
-            content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-            if "422" in responses:
-                responses["422"]["description"] = "Invalid request"
-            for status, response in responses.items():
-                if status.startswith(("4", "5")):
-                    response["content"] = content
-            responses["default"] = {"description": "Another problem", "content": content}
-            if "voters" in operation["tags"]:
-                operation["security"] = [{}, {"session": []}, {"token": []}]
-    return made

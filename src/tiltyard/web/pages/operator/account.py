@@ -25,7 +25,6 @@ from tiltyard.web.pages.operator.operator_access import (
     OnServer,
     OperatorVisit,
     operator_router,
-    redirect_with_notice,
     trouble_of,
 )
 
@@ -71,14 +70,14 @@ async def off_form(visit: OnServer, code: Code = "") -> Response:
             await turn_off_second_factor(visit.pool, access.keys, own, code, actor=visit.actor.name)
     except CodeNeeded as error:
         return await _page(visit, trouble=str(error), status=422)
-    return redirect_with_notice("factor-off", "account")
+    return visit.done("factor-off", "account")
 
 
 @router.post("/sessions/{session}/end")
 async def end_form(session: Number, visit: OnServer) -> Response:
     """Sign out of one of one's sessions."""
     await end_session(visit.pool, visit.session.operator, session, actor=visit.actor.name)
-    return redirect_with_notice("signed-out", "account")
+    return visit.done("signed-out", "account")
 
 
 @router.post("/sessions/end-others")
@@ -86,7 +85,7 @@ async def end_others_form(visit: OnServer) -> Response:
     """Sign out everywhere but here."""
     own = visit.session
     await end_sessions(visit.pool, own.operator, kept=own.session, actor=visit.actor.name)
-    return redirect_with_notice("signed-out", "account")
+    return visit.done("signed-out", "account")
 
 
 async def _key_page(visit: OperatorVisit, **said: Any) -> HTMLResponse:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import Form
 from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel
 
 from tiltyard.arena.boards.snapshots import board_of
 from tiltyard.arena.content.answer_import import create_arena
@@ -38,7 +39,6 @@ from tiltyard.web.pages.operator.operator_access import (
     OnServer,
     OperatorVisit,
     operator_router,
-    redirect_with_notice,
     trouble_of,
 )
 from tiltyard.web.pages.operator.settings import WHO_ENTERS, entry_choice, who_enters
@@ -49,13 +49,15 @@ router = operator_router()
 _SIMULATIONS = SingleFlight()
 _SIMULATION_WAIT_SECONDS = 2.0
 
-_FORM = {
-    "name": "",
-    "title": "",
-    "entry": "open",
-    "timezone": "UTC",
-    "volatility": "0.003",
-}
+
+class ArenaForm(BaseModel):
+    """What a form says of a new arena."""
+
+    name: str = ""
+    title: str = ""
+    entry: str = "open"
+    timezone: str = "UTC"
+    volatility: str = "0.003"
 
 
 class ArenaLine(NamedTuple):
@@ -71,40 +73,32 @@ class ArenaLine(NamedTuple):
 @router.get("", response_class=HTMLResponse)
 async def house_page(visit: OnServer) -> HTMLResponse:
     """All arenas, with their pending work."""
-    return await _page(visit, _FORM)
+    return await _page(visit, ArenaForm())
 
 
 @router.post("/arenas")
-async def make_arena(
-    visit: OnServer,
-    name: Annotated[str, Form()] = "",
-    title: Annotated[str, Form()] = "",
-    entry: Annotated[str, Form()] = "open",
-    timezone: Annotated[str, Form()] = "UTC",
-    volatility: Annotated[str, Form()] = _FORM["volatility"],
-) -> Response:
+async def make_arena(visit: OnServer, form: Annotated[ArenaForm, Form()]) -> Response:
     """Create an empty arena, a draft, and show its page."""
-    given = {"name": name, "title": title, "volatility": volatility, "entry": entry, "timezone": timezone}
     try:
-        started = finite_number(volatility)
-        rater = RaterSettings.with_volatility(volatility if started is None else started)
+        started = finite_number(form.volatility)
+        rater = RaterSettings.with_volatility(form.volatility if started is None else started)
         settings = ArenaSettings.from_dict(
-            {**who_enters(entry), "timezone": timezone.strip(), "stage": "draft"}
+            {**who_enters(form.entry), "timezone": form.timezone.strip(), "stage": "draft"}
         )
         made = await create_arena(
             visit.pool,
-            name.strip(),
-            title=title.strip() or None,
+            form.name.strip(),
+            title=form.title.strip() or None,
             settings=settings,
             rater=rater,
             actor=visit.actor.name,
         )
     except (InputError, Conflict) as error:
-        return await _page(visit, given, **trouble_of(error))
-    return redirect_with_notice("created", "arenas", made.name)
+        return await _page(visit, form, **trouble_of(error))
+    return visit.done("created", "arenas", made.name)
 
 
-async def _page(visit: OperatorVisit, form: dict[str, str], **said: Any) -> HTMLResponse:
+async def _page(visit: OperatorVisit, form: ArenaForm, **said: Any) -> HTMLResponse:
     known = await read_server_overview(visit.pool)
     lines = [
         await _line(visit, arena, known.waiting[arena.name], known.rated[arena.name])

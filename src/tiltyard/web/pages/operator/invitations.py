@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
 from markupsafe import Markup
+from pydantic import BaseModel
 
 from tiltyard.arena.operators.invitations import (
     DEFAULT_INVITATION_DAYS,
@@ -33,6 +34,15 @@ router = operator_router("/arenas/{arena}/invitations")
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 Text = Annotated[str, Form()]
 _NAMED_BATCH = "invited by name"
+
+
+class InvitationForm(BaseModel):
+    """What a form says of new links: a name for each, or one for several people."""
+
+    people: str = ""
+    batch: str = ""
+    uses: str = "1"
+    days: str = str(DEFAULT_INVITATION_DAYS)
 
 
 class Letter(NamedTuple):
@@ -60,20 +70,14 @@ async def invitations_page(visit: OnArena) -> HTMLResponse:
 
 
 @router.post("", response_class=HTMLResponse)
-async def invite_form(
-    visit: OnArena,
-    people: Text = "",
-    batch: Text = "",
-    uses: Text = "1",
-    days: Text = str(DEFAULT_INVITATION_DAYS),
-) -> HTMLResponse:
+async def invite_form(visit: OnArena, form: Annotated[InvitationForm, Form()]) -> HTMLResponse:
     """Make a link for each name, or one for all. They are shown on this page only."""
-    names = [name for line in people.splitlines() if (name := line.strip())]
+    names = [name for line in form.people.splitlines() if (name := line.strip())]
     try:
         terms = InvitationTerms(
-            _NAMED_BATCH if names else batch.strip(),
-            typed_number("uses", uses),
-            timedelta(days=typed_number("days", days)),
+            _NAMED_BATCH if names else form.batch.strip(),
+            typed_number("uses", form.uses),
+            timedelta(days=typed_number("days", form.days)),
         )
         made = await invite_all(
             visit.pool,
@@ -83,8 +87,7 @@ async def invite_form(
             actor=visit.actor.name,
         )
     except (InputError, Conflict) as error:
-        given = {"people": people, "batch": batch[:200], "uses": uses[:20], "days": days[:20]}
-        return await _page(visit, status=422, trouble=str(error), given=given)
+        return await _page(visit, status=422, trouble=str(error), given=form)
     return await _page(visit, letters=_letters(visit, made))
 
 
@@ -153,7 +156,7 @@ async def _page(visit: ArenaVisit, **values: Any) -> HTMLResponse:
     shown = {
         "invitations": known[::-1],
         "has_passcode": any(one.is_passcode and one.revoked_at is None for one in known),
-        "given": {"people": "", "batch": "", "uses": "1", "days": str(DEFAULT_INVITATION_DAYS)},
+        "given": InvitationForm(),
         "letters": (),
         "wanted": await votes_of_session(visit),
         "can_sign_in": identities.settings.by_provider or identities.settings.by_proxy,

@@ -17,7 +17,7 @@ from tiltyard.arena.operators.moderation import (
     settle,
 )
 from tiltyard.errors import NotFound
-from tiltyard.web.pages.operator.operator_access import OnArena, OnServer, OperatorVisit, operator_router
+from tiltyard.web.pages.operator.operator_access import OnArena, OnEither, operator_router
 from tiltyard.web.pages.operator.preview import preview_responses
 from tiltyard.web.pages.operator.voters import OUTCOMES, Session
 from tiltyard.wire.records import Plain
@@ -27,8 +27,6 @@ router = operator_router()
 _PAGE_ROWS = 50
 #: Longer details are collapsed.
 _BRIEF_CHARACTERS = 400
-Before = Annotated[int | None, Query(ge=0, lt=2**63)]
-Action = Annotated[Plain, Query()]
 
 
 @router.get("/arenas/{arena}/complaints", response_class=HTMLResponse)
@@ -92,26 +90,13 @@ async def remarks_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6
 
 
 @router.get("/arenas/{arena}/audit", response_class=HTMLResponse)
-async def audit_page(visit: OnArena, before: Before = None, action: Action = "") -> HTMLResponse:
-    """The audit log of an arena, newest first."""
-    return visit.page("audit.html", "audit", **await _audit(visit, action, before))
-
-
 @router.get("/audit", response_class=HTMLResponse)
-async def house_audit_page(visit: OnServer, before: Before = None, action: Action = "") -> HTMLResponse:
-    """The audit log of the server: sign-ins and tokens."""
-    return visit.page("audit.html", active="audit", **await _audit(visit, action, before))
-
-
-@router.get("/arenas/{arena}/exports", response_class=HTMLResponse)
-async def exports_page(visit: OnArena) -> HTMLResponse:
-    """Exports of battles, and the weekly reports."""
-    reports = await list_reports(visit.pool, visit.arena.arena)
-    return visit.page("exports.html", "exports", reports=reports)
-
-
-async def _audit(visit: OperatorVisit, action: str, before: int | None) -> dict[str, object]:
-    """A page of entries, each with its detail and whether it is short; ``more``: where the next page starts."""
+async def audit_page(
+    visit: OnEither,
+    before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
+    action: Annotated[Plain, Query()] = "",
+) -> HTMLResponse:
+    """The audit log of an arena, or of the server with its sign-ins and tokens, newest first."""
     entries, actions = await read_filtered_audit(
         visit.pool, visit.place, action=action or None, before=before, limit=_PAGE_ROWS + 1
     )
@@ -124,4 +109,11 @@ async def _audit(visit: OperatorVisit, action: str, before: int | None) -> dict[
         short = sum(len(name) + len(value) for name, value in detail) <= _BRIEF_CHARACTERS
         shown.append((one, detail, short))
     more = entries[_PAGE_ROWS - 1].entry if len(entries) > _PAGE_ROWS else None
-    return {"action": action, "actions": actions, "entries": shown, "more": more}
+    return visit.page("audit.html", "audit", action=action, actions=actions, entries=shown, more=more)
+
+
+@router.get("/arenas/{arena}/exports", response_class=HTMLResponse)
+async def exports_page(visit: OnArena) -> HTMLResponse:
+    """Exports of battles, and the weekly reports."""
+    reports = await list_reports(visit.pool, visit.arena.arena)
+    return visit.page("exports.html", "exports", reports=reports)

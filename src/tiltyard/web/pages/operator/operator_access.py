@@ -136,6 +136,11 @@ class OperatorVisit:
         }
         return render_page(self.request, f"operator/{template}", **(given | values))
 
+    def done(self, said: str, *parts: str | int, query: Mapping[str, str | None] | None = None) -> Response:
+        """Redirect to a page, of the arena if there is one, with a notice that the form was processed."""
+        within = () if self.place is None else ("arenas", self.place.name)
+        return redirect_with_notice(said, *within, *parts, query=query)
+
 
 class ArenaVisit(OperatorVisit):
     """The same, about the arena that the path names."""
@@ -149,17 +154,20 @@ class ArenaVisit(OperatorVisit):
         await self.registry.settings_changed()
         boards_of(self.request).forget(self.arena.name)
 
-    def done(self, said: str, *parts: str | int, query: Mapping[str, str | None] | None = None) -> Response:
-        """Redirect to a page of the arena with a notice that the form was processed."""
-        return redirect_with_notice(said, "arenas", self.arena.name, *parts, query=query)
-
 
 async def _visit_arena(request: Request, arena: str) -> ArenaVisit:
     return ArenaVisit(request, await find_arena(registry_of(request).pool, arena))
 
 
+async def _visit_either(request: Request) -> OperatorVisit:
+    arena = request.path_params.get("arena")
+    return OperatorVisit(request) if arena is None else await _visit_arena(request, arena)
+
+
 OnServer = Annotated[OperatorVisit, Depends(OperatorVisit)]
 OnArena = Annotated[ArenaVisit, Depends(_visit_arena)]
+#: For pages that the installation has, and each arena.
+OnEither = Annotated[OperatorVisit, Depends(_visit_either)]
 
 
 def _may(actor: Actor, arena: Arena | None, path: str, method: str = "GET", name: str | None = None) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel
 
 from tiltyard.arena.accounts import OPERATOR_ROLES, ROLE_MEANINGS
 from tiltyard.arena.content.arenas import list_arenas
@@ -29,10 +30,10 @@ from tiltyard.arena.operators.operators import (
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.pages.operator.operator_access import (
     OnArena,
+    OnEither,
     OnServer,
     OperatorVisit,
     operator_router,
-    redirect_with_notice,
     typed_number,
 )
 
@@ -43,26 +44,44 @@ Link = Annotated[int, Path(ge=1, lt=2**63)]
 Text = Annotated[str, Form()]
 
 
+class OperatorForm(BaseModel):
+    """What a form says of an operator to be invited. On the page of an arena, it is for that one."""
+
+    invitee: str = ""
+    role: str = ""
+    arena: str = ""
+    days: str = ""
+
+
 @router.get("/operators", response_class=HTMLResponse)
-async def operators_page(visit: OnServer) -> HTMLResponse:
-    """All operators, and invitations that were not used."""
+@router.get("/arenas/{arena}/operators", response_class=HTMLResponse)
+async def operators_page(visit: OnEither) -> HTMLResponse:
+    """All operators, or those of one arena, and invitations that were not used."""
     return await _page(visit)
 
 
 @router.post("/operators", response_class=HTMLResponse)
-async def invite_form(
-    visit: OnServer, invitee: Text = "", role: Text = "", arena: Text = "", days: Text = ""
-) -> HTMLResponse:
+@router.post("/arenas/{arena}/operators", response_class=HTMLResponse)
+async def invite_form(visit: OnEither, form: Annotated[OperatorForm, Form()]) -> HTMLResponse:
     """Invite an operator, for the installation or for an arena. The link is shown on this page only."""
-    given = {"invitee": invitee, "role": role, "arena": arena, "days": days}
-    return await _invite(visit, given)
+    arena = form.arena or None if visit.place is None else visit.place.name
+    try:
+        days = typed_number("days", form.days, most=3650)
+        terms = invitation_terms(form.invitee.strip(), timedelta(days=days))
+        code, made = await invite_operator(visit.pool, terms, form.role, arena=arena, actor=visit.actor.name)
+    except (InputError, Conflict, NotFound) as error:
+        return await _page(visit, status=422, trouble=str(error), given=form)
+    link = f"{visit.registry.settings.address().rstrip('/')}/claim/{code}"
+    return await _page(visit, link=link, made=made)
 
 
 @router.post("/operators/invitations/{link}/revoke")
-async def revoke_invitation_form(link: Link, visit: OnServer) -> Response:
-    """Revoke an invitation that was not used."""
-    await revoke_operator_invitation(visit.pool, link, actor=visit.actor.name)
-    return redirect_with_notice("operator-uninvited", "operators")
+@router.post("/arenas/{arena}/operators/invitations/{link}/revoke")
+async def revoke_invitation_form(link: Link, visit: OnEither) -> Response:
+    """Revoke an invitation that was not used; on the page of an arena, only one to it."""
+    arena = None if visit.place is None else visit.place.name
+    await revoke_operator_invitation(visit.pool, link, arena=arena, actor=visit.actor.name)
+    return visit.done("operator-uninvited", "operators")
 
 
 @router.get("/operators/{operator}", response_class=HTMLResponse)
@@ -81,7 +100,7 @@ async def role_form(operator: Number, visit: OnServer, role: Text = "", arena: T
         )
     except (InputError, Conflict) as error:
         return await _one(visit, operator, trouble=str(error), status=409)
-    return redirect_with_notice("role", "operators", operator)
+    return visit.done("role", "operators", operator)
 
 
 @router.post("/operators/{operator}/sign-out")
@@ -89,7 +108,7 @@ async def sign_out_form(operator: Number, visit: OnServer) -> Response:
     """Sign an operator out everywhere."""
     await _find(visit, operator)
     await end_sessions(visit.pool, operator, actor=visit.actor.name)
-    return redirect_with_notice("signed-out", "operators", operator)
+    return visit.done("signed-out", "operators", operator)
 
 
 @router.get("/operators/{operator}/remove", response_class=HTMLResponse)
@@ -107,28 +126,7 @@ async def remove_form(operator: Number, visit: OnServer) -> Response:
         await remove_operator(visit.pool, one.name, actor=visit.actor.name)
     except Conflict as error:
         return await _one(visit, operator, trouble=str(error), status=409)
-    return redirect_with_notice("operator-removed", "operators")
-
-
-@router.get("/arenas/{arena}/operators", response_class=HTMLResponse)
-async def arena_operators_page(visit: OnArena) -> HTMLResponse:
-    """The operators of one arena."""
-    return await _page(visit)
-
-
-@router.post("/arenas/{arena}/operators", response_class=HTMLResponse)
-async def arena_invite_form(
-    visit: OnArena, invitee: Text = "", role: Text = "", days: Text = ""
-) -> HTMLResponse:
-    """Invite an operator of this arena. The link is shown on this page only."""
-    return await _invite(visit, {"invitee": invitee, "role": role, "arena": visit.arena.name, "days": days})
-
-
-@router.post("/arenas/{arena}/operators/invitations/{link}/revoke")
-async def arena_revoke_invitation_form(visit: OnArena, link: Link) -> Response:
-    """Revoke an invitation to this arena."""
-    await revoke_operator_invitation(visit.pool, link, arena=visit.arena.name, actor=visit.actor.name)
-    return visit.done("operator-uninvited", "operators")
+    return visit.done("operator-removed", "operators")
 
 
 @router.post("/arenas/{arena}/operators/{operator}/role", response_class=HTMLResponse)
@@ -152,20 +150,6 @@ async def _find(visit: OperatorVisit, operator: int, arena: str | None = None) -
     raise NotFound(f"no operator {operator}, or it was removed; see the list of operators")
 
 
-async def _invite(visit: OperatorVisit, given: dict[str, str]) -> HTMLResponse:
-    try:
-        days = typed_number("days", given["days"], most=3650)
-        terms = invitation_terms(given["invitee"].strip(), timedelta(days=days))
-        code, made = await invite_operator(
-            visit.pool, terms, given["role"], arena=given["arena"] or None, actor=visit.actor.name
-        )
-    except (InputError, Conflict, NotFound) as error:
-        shown = {name: value[:200] for name, value in given.items()}
-        return await _page(visit, status=422, trouble=str(error), given=shown)
-    link = f"{visit.registry.settings.address().rstrip('/')}/claim/{code}"
-    return await _page(visit, link=link, made=made)
-
-
 async def _page(visit: OperatorVisit, **values: Any) -> HTMLResponse:
     pool, arena = visit.pool, None if visit.place is None else visit.place.name
     shown: dict[str, Any] = {
@@ -174,7 +158,7 @@ async def _page(visit: OperatorVisit, **values: Any) -> HTMLResponse:
         "arenas": await list_arenas(pool) if arena is None else [],
         "roles": OPERATOR_ROLES,
         "meanings": ROLE_MEANINGS,
-        "given": {"invitee": "", "role": "moderator", "arena": "", "days": str(DEFAULT_INVITATION_DAYS)},
+        "given": OperatorForm(role="moderator", days=str(DEFAULT_INVITATION_DAYS)),
         "link": None,
         "made": None,
     }

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel
 
 from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.operators.panel_records import (
@@ -30,7 +31,16 @@ router = operator_router("/arenas/{arena}/panels")
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 Text = Annotated[str, Form()]
 _TYPES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
-_EMPTY = {"name": "", "raters": "", "overlap": "2", "categories": "", "pairs": ""}
+
+
+class PanelForm(BaseModel):
+    """What a form says of a new panel."""
+
+    name: str = ""
+    raters: str = ""
+    overlap: str = "2"
+    categories: str = ""
+    pairs: str = ""
 
 
 @router.get("", response_class=HTMLResponse)
@@ -40,36 +50,22 @@ async def panels_page(visit: OnArena) -> HTMLResponse:
 
 
 @router.post("", response_class=HTMLResponse)
-async def open_form(
-    visit: OnArena,
-    name: Text = "",
-    raters: Text = "",
-    overlap: Text = "2",
-    categories: Text = "",
-    pairs: Text = "",
-) -> HTMLResponse:
+async def open_form(visit: OnArena, form: Annotated[PanelForm, Form()]) -> HTMLResponse:
     """Open a panel. The links of its raters are shown on this page only."""
     settings = visit.registry.settings
     try:
         terms = PanelTerms(
-            name.strip(),
-            _lines(raters),
-            typed_number("overlap", overlap, 0),
-            categories=_lines(categories),
-            pairs_per_prompt=typed_number("pairs", pairs, 0) if pairs.strip() else None,
+            form.name.strip(),
+            _lines(form.raters),
+            typed_number("overlap", form.overlap, 0),
+            categories=_lines(form.categories),
+            pairs_per_prompt=typed_number("pairs", form.pairs, 0) if form.pairs.strip() else None,
         )
         opened = await open_panel(
             visit.pool, visit.arena.name, terms, shard=settings.shard, actor=visit.actor.name
         )
     except (InputError, Conflict, NotFound) as error:
-        given = {
-            "name": name[:200],
-            "raters": raters[:20_000],
-            "overlap": overlap[:20],
-            "categories": categories[:20_000],
-            "pairs": pairs[:20],
-        }
-        return await _list_page(visit, status=422, trouble=str(error), given=given)
+        return await _list_page(visit, status=422, trouble=str(error), given=form)
     await visit.apply_settings()
     address = settings.address().rstrip("/")
     links = [
@@ -140,7 +136,7 @@ async def _record(visit: ArenaVisit, panel: int) -> PanelRecord:
 async def _list_page(visit: ArenaVisit, **values: Any) -> HTMLResponse:
     shown = {
         "panels": (await list_panels(visit.pool, visit.arena.name))[::-1],
-        "given": _EMPTY,
+        "given": PanelForm(),
         "links": None,
         "opened": None,
     }

@@ -16,7 +16,6 @@ from tiltyard.web.pages.operator.operator_access import (
     OnServer,
     OperatorVisit,
     operator_router,
-    redirect_with_notice,
     typed_number,
 )
 from tiltyard.web.routes.operators import check_token_arena, whose_tokens
@@ -75,7 +74,7 @@ async def revoke_form(api_token: Token, visit: OnServer) -> Response:
     actor = visit.actor
     await access_of(visit.request).accounts.revoke_token(actor.name, api_token, operator=whose_tokens(actor))
     access_of(visit.request).forget()
-    return redirect_with_notice("revoked", "tokens")
+    return visit.done("revoked", "tokens")
 
 
 async def _page(

@@ -167,11 +167,11 @@ class RouteNeed:
 def _role_for_routes(
     role: OperatorRole, routes: str, where: RoleScope | None = None
 ) -> Mapping[str, RouteNeed]:
-    """The same role for several routes, one on each line: in the arena of the path if it has one."""
+    """The same role for several paths, one on each line with its methods: in the arena of the path if it has one."""
     found: dict[str, RouteNeed] = {}
-    for line in routes.split("\n"):
-        if route := line.strip():
-            found[route] = RouteNeed(role, where or ("arena" if "{arena}" in route else "installation"))
+    for *methods, path in filter(None, map(str.split, routes.splitlines())):
+        need = RouteNeed(role, where or ("arena" if "{arena}" in path else "installation"))
+        found |= {f"{method} {path}": need for method in methods}
     return found
 
 
@@ -196,12 +196,9 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         "analyst",
         """
         GET /operator
-        GET /operator/tokens
-        POST /operator/tokens
-        GET /operator/tokens/{api_token}/revoke
-        POST /operator/tokens/{api_token}/revoke
-        GET /api/v1/tokens
-        POST /api/v1/tokens
+        GET POST /operator/tokens
+        GET POST /operator/tokens/{api_token}/revoke
+        GET POST /api/v1/tokens
         DELETE /api/v1/tokens/{api_token}
         """,
         "anywhere",
@@ -234,10 +231,8 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /operator/arenas/{arena}/voters
         GET /operator/arenas/{arena}/voters/{session}
         POST /operator/arenas/{arena}/crowd/{change}/explain
-        GET /operator/arenas/{arena}/exclude
-        POST /operator/arenas/{arena}/exclude
-        GET /operator/arenas/{arena}/exclusions/{exclusion}/restore
-        POST /operator/arenas/{arena}/exclusions/{exclusion}/restore
+        GET POST /operator/arenas/{arena}/exclude
+        GET POST /operator/arenas/{arena}/exclusions/{exclusion}/restore
         GET /operator/arenas/{arena}/remarks
         GET /operator/arenas/{arena}/complaints
         GET /operator/arenas/{arena}/complaints/{complaint}
@@ -257,55 +252,41 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         POST /operator/arenas
         GET /operator/arenas/{arena}/conversations.parquet
         GET /operator/arenas/{arena}/prompts.jsonl
-        GET /operator/arenas/{arena}/stage
+        GET POST /operator/arenas/{arena}/stage
         GET /operator/arenas/{arena}/stage/confirm
-        POST /operator/arenas/{arena}/stage
         GET /operator/arenas/{arena}/answers
-        GET /operator/arenas/{arena}/answers/write
-        POST /operator/arenas/{arena}/answers/write
+        GET POST /operator/arenas/{arena}/answers/write
         POST /operator/arenas/{arena}/past-votes
         POST /operator/arenas/{arena}/uploads
         GET /operator/arenas/{arena}/uploads/{upload}
         POST /operator/arenas/{arena}/uploads/{upload}/let-in
         POST /operator/arenas/{arena}/uploads/{upload}/discard
-        GET /operator/arenas/{arena}/models/details
-        POST /operator/arenas/{arena}/models/details
+        GET POST /operator/arenas/{arena}/models/details
         POST /operator/arenas/{arena}/models/details-file
-        GET /operator/arenas/{arena}/models/retire
-        POST /operator/arenas/{arena}/models/retire
+        GET POST /operator/arenas/{arena}/models/retire
         POST /operator/arenas/{arena}/models/enable
-        GET /operator/arenas/{arena}/live/model
-        POST /operator/arenas/{arena}/live/model
+        GET POST /operator/arenas/{arena}/live/model
         POST /operator/arenas/{arena}/live/pause
         POST /operator/arenas/{arena}/prompts/hide
         POST /operator/arenas/{arena}/prompts/show
-        GET /operator/arenas/{arena}/prompts/withdraw
-        POST /operator/arenas/{arena}/prompts/withdraw
-        GET /operator/arenas/{arena}/erase
-        POST /operator/arenas/{arena}/erase
-        GET /operator/arenas/{arena}/policy
+        GET POST /operator/arenas/{arena}/prompts/withdraw
+        GET POST /operator/arenas/{arena}/erase
+        GET POST /operator/arenas/{arena}/policy
         GET /operator/arenas/{arena}/policy/review
-        POST /operator/arenas/{arena}/policy
-        GET /operator/arenas/{arena}/phase
+        GET POST /operator/arenas/{arena}/phase
         GET /operator/arenas/{arena}/phase/confirm
-        POST /operator/arenas/{arena}/phase
-        GET /operator/arenas/{arena}/settings
+        GET POST /operator/arenas/{arena}/settings
         GET /operator/arenas/{arena}/settings/review
-        POST /operator/arenas/{arena}/settings
-        GET /operator/arenas/{arena}/invitations
-        POST /operator/arenas/{arena}/invitations
+        GET POST /operator/arenas/{arena}/invitations
         POST /operator/arenas/{arena}/invitations/passcode
         POST /operator/arenas/{arena}/invitations/{invitation}/remind
-        GET /operator/arenas/{arena}/invitations/{invitation}/revoke
-        POST /operator/arenas/{arena}/invitations/{invitation}/revoke
-        GET /operator/arenas/{arena}/panels
+        GET POST /operator/arenas/{arena}/invitations/{invitation}/revoke
+        GET POST /operator/arenas/{arena}/panels
         GET /operator/arenas/{arena}/panels/{panel}
         GET /operator/arenas/{arena}/panels/{panel}/table.{form}
-        POST /operator/arenas/{arena}/panels
         POST /operator/arenas/{arena}/panels/{panel}/adjudicate
         POST /operator/arenas/{arena}/panels/{panel}/close
-        GET /operator/arenas/{arena}/texts
-        POST /operator/arenas/{arena}/texts
+        GET POST /operator/arenas/{arena}/texts
         POST /api/v1/arenas
         PATCH /api/v1/arenas/{arena}
         POST /api/v1/arenas/{arena}/responses
@@ -321,19 +302,15 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         "owner",
         """
         GET /operator/audit
-        GET /operator/operators
-        POST /operator/operators
+        GET POST /operator/operators
         POST /operator/operators/invitations/{link}/revoke
         GET /operator/operators/{operator}
         POST /operator/operators/{operator}/role
         POST /operator/operators/{operator}/sign-out
-        GET /operator/operators/{operator}/remove
-        POST /operator/operators/{operator}/remove
-        GET /operator/arenas/{arena}/stage/delete
-        POST /operator/arenas/{arena}/stage/delete
+        GET POST /operator/operators/{operator}/remove
+        GET POST /operator/arenas/{arena}/stage/delete
         POST /operator/arenas/{arena}/stage/keep
-        GET /operator/arenas/{arena}/operators
-        POST /operator/arenas/{arena}/operators
+        GET POST /operator/arenas/{arena}/operators
         POST /operator/arenas/{arena}/operators/invitations/{link}/revoke
         POST /operator/arenas/{arena}/operators/{operator}/role
         """,

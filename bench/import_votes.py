@@ -24,11 +24,12 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 from arena_servers import House, database, serving  # noqa: E402
 from support.live_arenas import made_arena, voting_queue_of  # noqa: E402
 from tiltyard.arena.content.arenas import Arena  # noqa: E402
-from tiltyard.arena.operators.vote_import import VoteFile, VoteImportResult, import_votes  # noqa: E402
+from tiltyard.arena.operators.vote_import import VoteFile, import_votes  # noqa: E402
 from tiltyard.arena.secret_keys import SecretKeys  # noqa: E402
 from tiltyard.arena.voting.voter_requests import Voter  # noqa: E402
 from tiltyard.core.battles import Kind  # noqa: E402
 from tiltyard.postgres.connections import open_pool  # noqa: E402
+from tiltyard.wire.arenas import ImportedVotes  # noqa: E402
 
 MODELS, PROMPTS, VOTES_OF_A_VOTER = 20, 100, 20
 
@@ -77,7 +78,7 @@ class BusyVoter:
                 await asyncio.sleep(0.1)
 
 
-async def imported(house: House, path: Path, marks: list[float]) -> VoteImportResult:
+async def imported(house: House, path: Path, marks: list[float]) -> ImportedVotes:
     async with open_pool(house.url, most=2) as pool:
         file = VoteFile(path, path.name)
         return await import_votes(

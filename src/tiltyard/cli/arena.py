@@ -350,7 +350,7 @@ def import_votes(
         done = run_with_pool(
             lambda pool: bring(pool, _keys(environment), name, past, shard=shard, progress=progress)
         )
-    for reason, count in done.left_out:
+    for reason, count in done.left_out.items():
         typer.echo(f"Left out: {count:,} votes: {escape_controls(reason)}.", err=True)
     if done.repeated:
         typer.echo(f"Warning: {done.warning}", err=True)

@@ -80,6 +80,11 @@ class ImportedVotes:
         Mapping[str, int], Field(description="Rows of the file that are no votes to be rated, by reason.")
     ]
 
+    @property
+    def warning(self) -> str:
+        """What to say of repeated votes."""
+        return f"{self.repeated:,} votes equal imported ones in voter, prompt, models, outcome and time: they count twice."
+
 
 @dataclass(frozen=True, slots=True)
 class VoteFileInfo:

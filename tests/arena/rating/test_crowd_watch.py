@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from support.rated_arenas import Yard, rated_arena
-from tiltyard.arena.log.crowd_changes import read_open_changes
+from tiltyard.arena.log.crowd_changes import list_changes, read_open_changes
 from tiltyard.arena.log.event_log import HUMAN, LogKind
-from tiltyard.arena.operators.crowd import explain_crowd_change, hold_crowd_change, read_crowd_changes
+from tiltyard.arena.operators.crowd import explain_crowd_change, hold_crowd_change
 from tiltyard.arena.operators.exclusions import list_exclusions
 from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater
@@ -109,13 +109,13 @@ def order(yard):
 def explain(yard, position, **options):
     async def explaining():
         async with open_pool(yard.url, most=2) as pool:
-            (*_, change) = await read_crowd_changes(pool, yard.arena)
+            (*_, change) = await list_changes(pool, yard.arena)
             with pytest.raises(InputError):
                 await explain_crowd_change(pool, yard.name, position, " ", actor="Ada")
             await explain_crowd_change(pool, yard.name, position, "a class", actor="Ada", **options)
             with pytest.raises(NotFound):
                 await explain_crowd_change(pool, yard.name, position, "again", actor="Ada")
-            (*_, after) = await read_crowd_changes(pool, yard.arena)
+            (*_, after) = await list_changes(pool, yard.arena)
             async with pool.connection() as connection:
                 return change, after, await list_exclusions(connection, yard.arena)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows
 from tiltyard.errors import InputError
 from tiltyard.files.answer import AnswerUsage
 from tiltyard.files.style_text import TextStyle
@@ -89,8 +89,7 @@ async def add_response_details(
 
 async def read_known_details(pool: ConnectionPool, arena: int) -> tuple[bool, bool]:
     """Whether any response of an arena says what it took, and whether the style of any is known."""
-    row = await fetch_row(pool, "response_details_known", {"arena": arena})
-    assert row is not None
+    row = await fetch_one(pool, "response_details_known", {"arena": arena})
     return bool(row[0]), bool(row[1])
 
 

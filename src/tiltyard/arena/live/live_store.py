@@ -462,8 +462,7 @@ async def read_live_overview(pool: ConnectionPool, arena: int) -> LiveOverview:
         spending = await read_spending(connection, arena)
         entrants = await fetch_rows(connection, "live_entrant_use", values)
         failures = await fetch_rows(connection, "live_failures", values)
-        battles = await fetch_row(connection, "live_battle_counts", values)
-    assert battles is not None
+        battles = await fetch_one(connection, "live_battle_counts", values)
     return LiveOverview(
         spending,
         tuple(EntrantUse(*row) for row in entrants),

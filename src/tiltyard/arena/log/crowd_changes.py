@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from psycopg import AsyncConnection, Connection
+from psycopg import Connection
 
 from tiltyard.arena.log.buckets import fetch_row, fetch_rows, fetch_rows_sync
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import LogBatch, LogKind
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.errors import NotFound
+from tiltyard.postgres.connections import Database
 
 
 class OpenChange(NamedTuple):
@@ -69,7 +70,7 @@ async def explain_change(batch: LogBatch, change: int, reason: str) -> tuple[int
     return position, row[1]
 
 
-async def list_changes(connection: AsyncConnection, arena: int) -> list[FoundChange]:
+async def list_changes(database: Database, arena: int) -> list[FoundChange]:
     """All changes of an arena, newest first."""
-    found = await fetch_rows(connection, "crowd_list", {"arena": arena})
+    found = await fetch_rows(database, "crowd_list", {"arena": arena})
     return [FoundChange(*row) for row in found]

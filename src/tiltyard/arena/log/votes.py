@@ -15,6 +15,7 @@ import numpy as np
 import psycopg
 
 from tiltyard.arena.log.buckets import (
+    fetch_one,
     fetch_row,
     fetch_row_sync,
     fetch_rows,
@@ -317,9 +318,7 @@ async def read_pairs(
 async def count_excluded(connection: Connection, arena: int, source: int, *, upto: int) -> int:
     """The number of votes that are excluded as of a position."""
     values = {"arena": arena, "source": source, "upto": upto}
-    row = await fetch_row(connection, "battles_excluded", values)
-    assert row is not None
-    return int(row[0])
+    return int((await fetch_one(connection, "battles_excluded", values))[0])
 
 
 def count_imported(connection: psycopg.Connection, arena: int, source: int, *, upto: int) -> int:

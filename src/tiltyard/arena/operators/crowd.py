@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from tiltyard.arena.accounts import validate_reason, write_audit_entry
 from tiltyard.arena.content.arenas import Arena, connect_to_arena, read_log_head
 from tiltyard.arena.log.buckets import fetch_row
-from tiltyard.arena.log.crowd_changes import FoundChange, explain_change, list_changes
+from tiltyard.arena.log.crowd_changes import explain_change
 from tiltyard.arena.log.event_log import HUMAN, LogKind, append_batch
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.log.votes import Ballots, VoteTally, limit_statement_time, read_ballots
@@ -59,12 +59,6 @@ async def hold_crowd_change(url: str, arena: int, term: int, change: HeldChange)
                 await finish_exclusion(batch, draft, reason, actor="rater")
             return True
     return False
-
-
-async def read_crowd_changes(pool: ConnectionPool, arena: int) -> list[FoundChange]:
-    """All changes of an arena's crowd, newest first."""
-    async with pool.connection() as connection:
-        return await list_changes(connection, arena)
 
 
 async def explain_crowd_change(

@@ -45,6 +45,7 @@ from tiltyard.foundation.option_names import option_name
 from tiltyard.foundation.retries import Backoff
 from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 from tiltyard.postgres.statements import bucket_statement, statement
+from tiltyard.wire.arenas import ImportedVotes
 
 #: Votes that enter under one lock. Voters wait meanwhile, about a tenth of a second.
 BATCH_VOTES = 1_000
@@ -72,23 +73,6 @@ class VoteImport:
     votes: int
     done: int
     began_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class VoteImportResult:
-    """What an import added: ``votes`` are those of the file, ``added`` those that the arena did not have."""
-
-    votes: int
-    added: int
-    #: Those added that equal an imported vote that was there already: in voter, prompt, models, outcome and time.
-    repeated: int
-    #: Rows of the file that are no votes to be rated, by reason.
-    left_out: tuple[tuple[str, int], ...]
-
-    @property
-    def warning(self) -> str:
-        """What to say of repeated votes."""
-        return f"{self.repeated:,} votes equal imported ones in voter, prompt, models, outcome and time: they count twice."
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +153,7 @@ async def import_votes(
     shard: int = 0,
     actor: str = "cli",
     progress: ImportProgress = lambda _done, _total: None,
-) -> VoteImportResult:
+) -> ImportedVotes:
     """Let the votes of a file in. The whole file is checked before the first of them enters.
 
     An import that was interrupted goes on; one that is repeated adds nothing.
@@ -196,7 +180,7 @@ async def import_votes(
         else:
             faults.reset()
             progress(done, votes)
-    return VoteImportResult(votes, votes - first, repeated, read.left_out)
+    return ImportedVotes(votes, votes - first, repeated, dict(read.left_out))
 
 
 def _require_open(arena: Arena) -> None:

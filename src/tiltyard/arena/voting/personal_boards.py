@@ -12,7 +12,7 @@ from uuid import UUID
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.snapshots import board_of
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.buckets import fetch_row, fetch_rows
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.log.votes import limited_connection
 from tiltyard.arena.voting.voter_requests import Voter
@@ -62,9 +62,7 @@ class OwnVote:
 async def read_own_totals(connection: Connection, arena: int, source: int, session: int) -> OwnTotals:
     """Count votes with revealed names, votes without, and skipped matchups."""
     values = _values(arena, source, session)
-    row = await fetch_row(connection, "own_votes_totals", values)
-    assert row is not None
-    return OwnTotals(*row)
+    return OwnTotals(*await fetch_one(connection, "own_votes_totals", values))
 
 
 async def read_own_counts(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from tiltyard.arena.log.buckets import fetch_row, run_statement
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, run_statement
 from tiltyard.postgres.connections import Database
 
 
@@ -53,6 +53,4 @@ async def find_remark(database: Database, author: RemarkAuthor, matchup: UUID) -
 async def count_final_votes(database: Database, author: RemarkAuthor, final: datetime) -> int:
     """The number of a voter's final votes: names revealed, or cast up to ``final``."""
     values = author.values() | {"final": final}
-    row = await fetch_row(database, "remarks_final_votes", values)
-    assert row is not None
-    return int(row[0])
+    return int((await fetch_one(database, "remarks_final_votes", values))[0])

@@ -258,15 +258,13 @@ async def stream(
 
 
 @router.get("/live/{matchup}/a", response_class=PlainTextResponse)
-async def raw_a(request: Request, matchup: str) -> PlainTextResponse:
-    """What side A has answered so far, as the model wrote it."""
-    return await _raw_side(request, matchup, "a")
-
-
 @router.get("/live/{matchup}/b", response_class=PlainTextResponse)
-async def raw_b(request: Request, matchup: str) -> PlainTextResponse:
-    """What side B has answered so far, as the model wrote it."""
-    return await _raw_side(request, matchup, "b")
+async def raw_side(request: Request, matchup: str) -> PlainTextResponse:
+    """What a side has answered so far, as the model wrote it."""
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    battle = await (await live_battles_of(request, queue)).battle(voter, one)
+    texts = [turn.a if request.url.path.endswith("/a") else turn.b for turn in battle.turns]
+    return PlainTextResponse("\n\n".join(text for text in texts if text), headers=_RAW_HEADERS)
 
 
 async def live_battles_of(request: Request, queue: VotingQueue) -> LiveBattles:
@@ -283,13 +281,6 @@ async def answer_figures(
     if not queue.settings.is_live:
         return None
     return await read_answer_figures(registry_of(request).pool, queue.arena, one)
-
-
-async def _raw_side(request: Request, matchup: str, side: Literal["a", "b"]) -> PlainTextResponse:
-    queue, voter, one = await find_queue_and_voter(request, matchup)
-    battle = await (await live_battles_of(request, queue)).battle(voter, one)
-    texts = [turn.a if side == "a" else turn.b for turn in battle.turns]
-    return PlainTextResponse("\n\n".join(text for text in texts if text), headers=_RAW_HEADERS)
 
 
 async def _compose_page(

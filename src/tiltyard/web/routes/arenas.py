@@ -179,7 +179,7 @@ async def import_past_votes(
     registry = registry_of(request)
     await find_arena(registry.pool, arena)
     async with _spooled(request) as path:
-        done = await import_votes(
+        return await import_votes(
             registry.pool,
             access_of(request).keys,
             arena,
@@ -187,9 +187,6 @@ async def import_past_votes(
             shard=registry.settings.shard,
             actor=actor.name,
         )
-    return ImportedVotes(
-        votes=done.votes, added=done.added, repeated=done.repeated, left_out=dict(done.left_out)
-    )
 
 
 @router.get("/{arena}/past-votes", summary="Files of past votes", responses=_REFUSALS, dependencies=_ADMIN)

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.operators.crowd import explain_crowd_change, preview_groups, read_crowd_changes
+from tiltyard.arena.log.crowd_changes import list_changes
+from tiltyard.arena.operators.crowd import explain_crowd_change, preview_groups
 from tiltyard.core.integrity.vote_groups import VOTE_GROUP_LABELS
 from tiltyard.errors import InputError
 from tiltyard.foundation.caches import SingleFlight
@@ -49,7 +50,7 @@ async def _list(visit: ArenaVisit, *, without: bool = False, **said: Any) -> HTM
     return visit.page(
         "crowd.html",
         "crowd",
-        changes=await read_crowd_changes(pool, arena.arena),
+        changes=await list_changes(pool, arena.arena),
         groups=VOTE_GROUP_LABELS,
         previews=await _PREVIEWS(arena.arena, lambda: preview_groups(pool, arena)) if without else None,
         without=without,

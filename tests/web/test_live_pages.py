@@ -8,8 +8,8 @@ import pytest
 
 from support.live_page_sites import LONG, SHORT, live_site
 from support.scripted_streams import StreamScript, steady
+from tiltyard.arena.live.live_records import FrameMark
 from tiltyard.errors import ProviderFault
-from tiltyard.web.pages.live_view import read_mark
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ def test_stopped_answers_can_be_voted_on_and_an_empty_one_says_what_to_do(live):
     visitor, path = ask(live)
     stream = path.replace("/matchups/", "/live/")
     for _ in range(200):
-        if read_mark(read_last_mark(visitor, path)).shown_a:
+        if FrameMark.parsed(read_last_mark(visitor, path)).shown_a:
             break
         time.sleep(0.05)
     stopped = visitor.post(f"{stream}/stop", follow_redirects=True).text
@@ -355,5 +355,5 @@ def test_an_arena_may_ask_for_a_verdict_on_each_turn(live):
 
 
 def test_a_mark_is_three_numbers():
-    assert read_mark("1.2.3") is not None
-    assert [read_mark(text) for text in ("", "1.2", "1.2.x", "1.2.3.4", "1.2.²", "-1.2.3")] == [None] * 6
+    assert FrameMark.parsed("1.2.3") is not None
+    assert not any(map(FrameMark.parsed, ("", "1.2", "1.2.x", "1.2.3.4", "1.2.²", "-1.2.3")))

@@ -149,7 +149,7 @@ class LiveBattles:
         if battle is None:
             raise matchup_not_found_error()
         running = self._running.get(matchup)
-        if running is None or not battle.turns or not _runs(battle.turns[-1]):
+        if running is None or not battle.turns or not battle.turns[-1].runs:
             return battle
         # Of a turn that runs here, more may be shown than was written.
         shown = running.generation.shown.shown
@@ -178,7 +178,7 @@ class LiveBattles:
             battle = await self.battle(voter, matchup)
             if not battle.turns:
                 raise matchup_not_found_error()
-            if not _runs(battle.turns[-1]):
+            if not battle.turns[-1].runs:
                 turn = battle.turns[-1]
                 a, b = (after.shown_a, after.shown_b) if after.turn == turn.turn else (0, 0)
                 mark = FrameMark(turn.turn, len(turn.a), len(turn.b))
@@ -232,7 +232,7 @@ class LiveBattles:
         if running is not None:
             running.generation.stop()
         for _ in range(_STOP_LOOK_COUNT):
-            if not _runs((await self.battle(voter, matchup)).turns[-1]):
+            if not (await self.battle(voter, matchup)).turns[-1].runs:
                 return
             await asyncio.sleep(_STOP_LOOK_SECONDS)
 
@@ -472,16 +472,12 @@ def _checked_prompt(text: str, settings: ArenaSettings) -> str:
 def _check_continuable(battle: LiveBattle, settings: ArenaSettings) -> None:
     if battle.state != "open":
         raise Closed("this battle has ended; begin a new one")
-    if not battle.turns or _runs(battle.turns[-1]):
+    if not battle.turns or battle.turns[-1].runs:
         raise Closed("the last turn of this battle has not ended; wait for both answers, or stop them")
     if len(battle.turns) >= settings.live_turns:
         raise Closed(f"a battle of this arena has at most {settings.live_turns} turns; vote on it")
     if settings.live_votes == "turn" and battle.turns[-1].outcome is None and battle.turns[-1].a:
         raise Conflict("vote on this turn before the next prompt")
-
-
-def _runs(turn: LiveTurn) -> bool:
-    return turn.state in {"waiting", "streaming"}
 
 
 def _request(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,6 +23,8 @@ ADDED_MARK, PAUSED_MARK = "added_in_browser", "paused"
 TurnState = Literal["waiting", "streaming", "done", "stopped", "void"]
 #: ``open``: it may be continued or voted on. ``voted``, ``skipped``, ``expired``: how its matchup ended. ``void``: failed.
 BattleState = Literal["open", "voted", "skipped", "expired", "void"]
+#: How the place of a reader is spelled.
+_MARK = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})")
 #: The verdict on one turn.
 TurnOutcome = Literal["a", "b", "tie", "both_bad"]
 
@@ -61,6 +64,11 @@ class LiveTurn:
     #: The verdict on this turn alone, if the arena asks for one.
     outcome: TurnOutcome | None = None
 
+    @property
+    def runs(self) -> bool:
+        """Whether its answers are being written."""
+        return self.state in ("waiting", "streaming")
+
 
 @dataclass(frozen=True, slots=True)
 class LiveBattle:
@@ -84,6 +92,15 @@ class FrameMark:
     turn: int = 0
     shown_a: int = 0
     shown_b: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.turn}.{self.shown_a}.{self.shown_b}"
+
+    @classmethod
+    def parsed(cls, text: str) -> FrameMark | None:
+        """The place that a text spells; ``None`` if it spells none."""
+        found = _MARK.fullmatch(text)
+        return None if found is None else cls(*map(int, found.groups()))
 
 
 @dataclass(frozen=True, slots=True)

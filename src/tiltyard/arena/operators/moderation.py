@@ -12,7 +12,6 @@ from tiltyard.arena.content.arenas import Arena, find_arena, list_arenas
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.operators.exclusions import ExclusionDetails, list_exclusions, read_exclusion_details
 from tiltyard.arena.operators.job_status import ScheduledJob, list_jobs, report_is_late
-from tiltyard.arena.operators.voters import VoteRemark, read_remarks
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, Database
@@ -182,15 +181,6 @@ async def settle(pool: ConnectionPool, arena: str, complaint: int, *, actor: str
                 raise NotFound(f"this arena has no complaint {complaint}")
             about = {"complaint": complaint, "settled": [row[0], True]}
             await write_audit_entry(connection, actor, "settle complaint", about, arena=number)
-
-
-async def read_voters_remarks(
-    pool: ConnectionPool, arena: Arena, *, limit: int, offset: int
-) -> tuple[list[VoteRemark], dict[int, str]]:
-    """Remarks on votes, newest first; and the known names of voters."""
-    async with pool.connection() as connection:
-        remarks = await read_remarks(connection, arena.arena, limit=limit, offset=offset)
-        return remarks, await read_voter_names(connection, [one.session for one in remarks])
 
 
 async def note_export(

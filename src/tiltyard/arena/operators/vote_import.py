@@ -141,7 +141,7 @@ def imported_session(keys: SecretKeys, arena: int, voter: str) -> int:
 async def list_vote_imports(database: Database, arena: int) -> list[VoteImport]:
     """The files whose votes an arena has, in the order in which they came."""
     rows = await fetch_rows(database, "imports_list", {"arena": arena})
-    return [VoteImport(bytes(file), bytes(votes), *rest) for file, votes, *rest in rows]
+    return [VoteImport(*row) for row in rows]
 
 
 async def import_votes(

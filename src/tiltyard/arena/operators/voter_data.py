@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any
@@ -94,15 +94,8 @@ async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object
     return {
         "session": str(session),
         "account": {
-            "since": _text(account.since),
-            "gate": account.gate,
-            "invitation": account.invitation,
-            "invited_as": account.invited_as,
-            "name": account.name,
-            "groups": account.groups,
-            "first_sign_in": _text(account.first_sign_in),
-            "last_sign_in": _text(account.last_sign_in),
-            "sign_ins": account.sign_ins,
+            name: _text(value) if isinstance(value, datetime) else value
+            for name, value in asdict(account).items()
         },
         "arenas": held,
     }

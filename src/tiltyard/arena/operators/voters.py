@@ -36,7 +36,7 @@ from tiltyard.core.integrity.voter_tests import (
 from tiltyard.core.policy.state.events import Unrated
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connections import Connection, ConnectionPool
+from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 
 _MICROSECONDS = 1e6
 
@@ -136,10 +136,10 @@ async def read_latest_matchups(connection: Connection, arena: int, *, after: int
 
 
 async def read_remarks(
-    connection: Connection, arena: int, *, limit: int = 50, offset: int = 0
+    database: Database, arena: int, *, limit: int = 50, offset: int = 0
 ) -> list[VoteRemark]:
     """Voters' remarks on votes that were not undone, newest first."""
-    rows = await fetch_rows(connection, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
+    rows = await fetch_rows(database, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
     return [VoteRemark(*row) for row in rows]
 
 

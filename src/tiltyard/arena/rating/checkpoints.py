@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from psycopg import AsyncConnection, Connection
 
@@ -68,7 +67,7 @@ def read_checkpoint(connection: Connection, arena: int, place: CheckpointKey) ->
         raise StoreFault(
             f"the checkpoint of arena {arena} at {place.position} does not exist; use another one"
         )
-    return _checkpoint(row)
+    return StoredCheckpoint(*row)
 
 
 async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCheckpoint | None:
@@ -79,7 +78,7 @@ async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCh
     """
     values = {"arena": arena, "version": STATE_VERSION}
     row = await fetch_row(connection, "checkpoints_newest", values)
-    return None if row is None else _checkpoint(row)
+    return None if row is None else StoredCheckpoint(*row)
 
 
 def thin_checkpoints(connection: Connection, arena: int) -> int:
@@ -121,8 +120,3 @@ def removable_checkpoints(places: Sequence[CheckpointKey]) -> list[CheckpointKey
             gone.append(place)
         others.add(place.version)
     return gone
-
-
-def _checkpoint(row: Sequence[Any]) -> StoredCheckpoint:
-    arena, generation, position, digest, state, version = row
-    return StoredCheckpoint(arena, generation, position, bytes(digest), bytes(state), version)

@@ -163,17 +163,6 @@ def _by_arena(
     return family
 
 
-def all_metrics(own: CollectorRegistry | None, read: Callable[[], ServiceStatus]) -> CollectorRegistry:
-    """The metrics of the service and of all processes; of this process if it is the only one."""
-    registry = CollectorRegistry()
-    registry.register(ServiceStatusCollector(read))
-    if os.environ.get(FOLDER_VARIABLE):
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    elif own is not None:
-        registry.register(_Joined(own))
-    return registry
-
-
 class _Joined(Collector):
     """The metrics of another registry."""
 
@@ -186,7 +175,13 @@ class _Joined(Collector):
 
 def metrics_page(own: CollectorRegistry | None, read: Callable[[], ServiceStatus]) -> bytes:
     """All metrics in Prometheus's text format."""
-    return generate_latest(all_metrics(own, read))
+    registry = CollectorRegistry()
+    registry.register(ServiceStatusCollector(read))
+    if os.environ.get(FOLDER_VARIABLE):
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    elif own is not None:
+        registry.register(_Joined(own))
+    return generate_latest(registry)
 
 
 def forget_process(pid: int) -> None:

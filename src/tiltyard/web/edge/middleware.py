@@ -55,7 +55,8 @@ class EdgeMiddleware:
         self._dressed = dressed
         self._settings = settings
         self._metrics = metrics
-        self._headers = security_headers(settings)
+        secure = {b"strict-transport-security": _HSTS} if settings.secure else {}
+        self._headers = {**_HEADERS, **secure}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -226,9 +227,3 @@ _HEADERS: Final[Mapping[bytes, bytes]] = {
     b"x-content-type-options": b"nosniff",
 }
 _HSTS = b"max-age=31536000"
-
-
-def security_headers(settings: ServingSettings) -> dict[bytes, bytes]:
-    """The headers by name. With https, browsers are told to stay with it."""
-    secure = {b"strict-transport-security": _HSTS} if settings.secure else {}
-    return {**_HEADERS, **secure}

@@ -29,7 +29,7 @@ from tiltyard.errors import (
 from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import localization_of, redirect_to, render_page
-from tiltyard.web.pages.live_view import LivePageStream, build_live_view, read_mark
+from tiltyard.web.pages.live_view import LivePageStream, build_live_view
 from tiltyard.web.pages.voter_texts import agree, read_voter_texts, unanswered_consent
 from tiltyard.web.pages.voting_values import (
     finish_vote,
@@ -244,7 +244,7 @@ async def stream(
     """The answers of the turn that is shown, as events, from where the page is."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
     live = await live_battles_of(request, queue)
-    mark = read_mark(request.headers.get("last-event-id", "")) or read_mark(start)
+    mark = FrameMark.parsed(request.headers.get("last-event-id", "")) or FrameMark.parsed(start)
     if mark is None:
         raise BadOption("from must be three numbers with dots between them; reload the page")
 

@@ -23,8 +23,6 @@ from tiltyard.web.texts import render_text
 
 #: More turns do not stand in the same rows on both sides.
 _ALIGNED_TURN_LIMIT = 8
-_MARK_PART_COUNT = 3
-_MAX_MARK_CHARACTERS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +98,6 @@ class LiveView:
         return LiveSideView("a", f"/live/{self.matchup}/a"), LiveSideView("b", f"/live/{self.matchup}/b")
 
 
-def runs(turn: LiveTurn) -> bool:
-    """Whether the answers of a turn are being written."""
-    return turn.state in ("waiting", "streaming")
-
-
 async def build_live_view(request: Request, battle: LiveBattle, *, by_turn: bool) -> LiveView:
     """Render a battle. ``by_turn``: whether each turn is voted on before the next."""
     matchup = context_of(request).matchup_ids.format(battle.matchup)
@@ -118,7 +111,7 @@ async def build_live_view(request: Request, battle: LiveBattle, *, by_turn: bool
         category=battle.category,
         excerpt=excerpt_of(battle.turns[0].prompt),
         turns=tuple(turns),
-        mark=mark_text(FrameMark(last.turn, len(last.a), len(last.b))),
+        mark=str(FrameMark(last.turn, len(last.a), len(last.b))),
         can_continue=battle.can_continue,
         wants_turn_vote=wanted and last.outcome is None,
         has_ended=battle.state != "open",
@@ -129,7 +122,7 @@ async def _turn_view(request: Request, matchup: str, turn: LiveTurn) -> LiveTurn
     cache = render_cache_of(request)
     key = ("live", matchup, turn.turn)
     prompt = await cache.rendered(request, ((*key, "prompt"), turn.prompt), None)
-    if runs(turn):
+    if turn.runs:
         say = localization_of(request).texts.gettext
         a, b = await asyncio.to_thread(
             lambda: [_open_answer("a", turn.a, say), _open_answer("b", turn.b, say)]
@@ -146,19 +139,6 @@ def _open_answer(letter: str, text: str, say: Callable[[str], str]) -> LiveAnswe
     renderer = AnswerRenderer(say=say)
     renderer.feed(text)
     return LiveAnswerView(letter, renderer.html, renderer.tail, renderer.in_code)
-
-
-def mark_text(mark: FrameMark) -> str:
-    """A mark as the id of a frame."""
-    return f"{mark.turn}.{mark.shown_a}.{mark.shown_b}"
-
-
-def read_mark(text: str) -> FrameMark | None:
-    """The mark in the id of a frame; ``None`` if it is none."""
-    parts = text[:_MAX_MARK_CHARACTERS].split(".")
-    if len(parts) != _MARK_PART_COUNT or not all(part.isascii() and part.isdigit() for part in parts):
-        return None
-    return FrameMark(*map(int, parts))
 
 
 #: How a list ends in HTML.
@@ -350,7 +330,7 @@ class LivePageStream:
             "b": await right.update(frame.b, frame.mark.shown_b, complete=ended or frame.ended_b),
         }
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-        return f"id: {mark_text(frame.mark)}\ndata: {text}\n\n".encode()
+        return f"id: {frame.mark}\ndata: {text}\n\n".encode()
 
 
 @dataclass(slots=True)

@@ -41,49 +41,41 @@ class _Open(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class BoardOut(_Open):
-    """A board as it was published: canonical JSON, whose SHA-256 is the ETag and the permalink."""
-
+class _AnyBoardOut(_Open):
     format: str
     arena: str
     source: str
     position: int
     generation: int
-    at: datetime
     order: str
-    phase: int
-    status: str | None
     votes: int
-    imported: int = Field(default=0, description="Votes that were imported; absent if there are none.")
     first_place: Values | None = Field(
         default=None, description="How many votes would change first place, at most up to a limit."
     )
     rows: list[Values]
-    rules: list[Values]
     findings: list[Values]
     method: Values
 
 
-class FilteredBoardOut(_Open):
+class BoardOut(_AnyBoardOut):
+    """A board as it was published: canonical JSON, whose SHA-256 is the ETag and the permalink."""
+
+    at: datetime
+    phase: int
+    status: str | None
+    imported: int = Field(default=0, description="Votes that were imported; absent if there are none.")
+    rules: list[Values]
+
+
+class FilteredBoardOut(_AnyBoardOut):
     """A board of some prompts, or with excluded votes: made from the votes there by the method of the whole board."""
 
-    format: str
-    arena: str
-    source: str
     snapshot: str
-    position: int
-    generation: int
     filter: Values
     excluded: LeftOutVotes = Field(
         description="What became of excluded votes; or all votes were counted, also those that are not rated."
     )
     prompts: int
-    votes: int
-    order: str
-    first_place: Values | None = None
-    method: Values
-    rows: list[Values]
-    findings: list[Values]
 
 
 class EffectsOut(_Open):

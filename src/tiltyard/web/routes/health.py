@@ -42,11 +42,6 @@ class Readiness:
             raise StoreFault("the database did not answer in time") from None
 
 
-def readiness_of(request: Request) -> Readiness:
-    context = context_of(request)
-    return context.shared(Readiness, lambda: Readiness(lambda: check_reachable(context.registry.url)))
-
-
 def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> Ready:
     """Count loaded arenas; raise only if none is loaded. One that fails to load does not affect the others."""
     ready = sum(queue.ready for queue in voting_queues)
@@ -64,7 +59,9 @@ async def healthz() -> Health:
 @router.get("/readyz", summary="Ready", responses=document_problems(503))
 async def readyz(request: Request) -> Ready:
     """The database responds and has this version's schema, and an arena is loaded if any was opened."""
-    await readiness_of(request).check()
+    context = context_of(request)
+    readiness = context.shared(Readiness, lambda: Readiness(lambda: check_reachable(context.registry.url)))
+    await readiness.check()
     return count_loaded_arenas(registry_of(request).voting_queues)
 
 

@@ -176,7 +176,10 @@ async def live_frames(
     `Last-Event-ID` or as `after`, and gets exactly the rest.
     """
     battles, voter, one = await find_battles_and_voter(request, matchup)
-    mark = _read_mark(request.headers.get("last-event-id") or after)
+    stated = request.headers.get("last-event-id") or after
+    mark = FrameMark.parsed(stated) if stated else FrameMark()
+    if mark is None:
+        raise BadOption("after is not the id of an event; expected turn and two lengths, such as 1.120.118")
     # Refusals must come before the stream begins.
     first = await battles.frames(voter, one, mark, 0.0)
     reader = admit_reader(request, one)
@@ -260,19 +263,10 @@ def said_battle(request: Request, battle: LiveBattle) -> ShownBattle:
 
 
 def _event(frame: LiveFrame) -> bytes:
-    mark = frame.mark
-    data = json_bytes(ShownFrame(mark.turn, frame.a, frame.b, frame.state, frame.ended_a, frame.ended_b))
-    return b"id: %d.%d.%d\ndata: %s\n\n" % (mark.turn, mark.shown_a, mark.shown_b, data)
-
-
-def _read_mark(text: str | None) -> FrameMark:
-    """The mark of the last event that a reader has."""
-    if not text:
-        return FrameMark()
-    parts = text.split(".")
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise BadOption("after is not the id of an event; expected turn and two lengths, such as 1.120.118")
-    return FrameMark(*map(int, parts))
+    data = json_bytes(
+        ShownFrame(frame.mark.turn, frame.a, frame.b, frame.state, frame.ended_a, frame.ended_b)
+    )
+    return b"id: %s\ndata: %s\n\n" % (str(frame.mark).encode(), data)
 
 
 @contextmanager

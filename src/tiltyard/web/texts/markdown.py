@@ -382,11 +382,6 @@ _CLEANER = nh3.Cleaner(
 )
 
 
-def sanitize_html(html: str) -> str:
-    """The HTML without anything that is not on the list."""
-    return _CLEANER.clean(html)
-
-
 #: Characters that are parsed as Markdown; the rest is shown as plain text.
 MAX_MARKDOWN_CHARACTERS = 60_000
 #: Maximum characters that are shown.
@@ -419,7 +414,7 @@ def render_text(text: str, *, language: str | None = None, say: Callable[[str], 
     if len(text) > MAX_SHOWN_CHARACTERS:
         notice = say("The text continues, but is too long to show here.")
         html += f'<p class="text-cut">{escape(notice)}</p>'
-    return Markup(sanitize_html(html))  # noqa: S704 - sanitized
+    return Markup(_CLEANER.clean(html))  # noqa: S704 - sanitized
 
 
 def _parted(text: str) -> tuple[str, str]:

@@ -13,9 +13,10 @@ from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.operators.moderation import (
     read_complaints,
     read_filtered_audit,
-    read_voters_remarks,
+    read_voter_names,
     settle,
 )
+from tiltyard.arena.operators.voters import read_remarks
 from tiltyard.errors import NotFound
 from tiltyard.web.pages.operator.operator_access import OnArena, OnEither, operator_router
 from tiltyard.web.pages.operator.preview import preview_responses
@@ -74,9 +75,8 @@ async def settle_form(visit: OnArena, complaint: Session) -> Response:
 @router.get("/arenas/{arena}/remarks", response_class=HTMLResponse)
 async def remarks_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6)] = 0) -> HTMLResponse:
     """Remarks of voters, newest first."""
-    remarks, voter_names = await read_voters_remarks(
-        visit.pool, visit.arena, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS
-    )
+    offset = page * _PAGE_ROWS
+    remarks = await read_remarks(visit.pool, visit.arena.arena, limit=_PAGE_ROWS + 1, offset=offset)
     return visit.page(
         "remarks.html",
         "remarks",
@@ -85,7 +85,7 @@ async def remarks_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6
         more=len(remarks) > _PAGE_ROWS,
         page=page,
         outcomes=OUTCOMES,
-        voter_names=voter_names,
+        voter_names=await read_voter_names(visit.pool, [one.session for one in remarks]),
     )
 
 

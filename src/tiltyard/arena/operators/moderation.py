@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import TypedDict
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.boards.weekly_reports import list_reports
@@ -71,8 +72,7 @@ class ServerOverview:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaOverview:
+class ArenaOverview(TypedDict):
     """Activity of an arena, the lag of its rater, and its scheduled jobs."""
 
     days: list[DailyVotes]
@@ -85,8 +85,7 @@ class ArenaOverview:
     jobs: list[ScheduledJob]
 
 
-@dataclass(frozen=True, slots=True)
-class ExcludedVotes:
+class ExcludedVotes(TypedDict):
     """Exclusions, newest first; the details of each, by number; and the known names of voters."""
 
     exclusions: list[Exclusion]
@@ -131,7 +130,8 @@ async def read_excluded_votes(pool: ConnectionPool, arena: Arena) -> ExcludedVot
         exclusions = await list_exclusions(connection, arena.arena)
         whose = await read_exclusion_details(connection, arena.arena)
         sessions = {each for one in whose.values() for each in one.sessions}
-        return ExcludedVotes(exclusions, whose, await read_voter_names(connection, sessions))
+        voter_names = await read_voter_names(connection, sessions)
+    return {"exclusions": exclusions, "whose": whose, "voter_names": voter_names}
 
 
 async def read_audit_entries(

@@ -144,7 +144,7 @@ async def _lock(connection: Connection, operator: int) -> _StoredFactor:
     row = await fetch_row(connection, "factor_lock", {"operator": operator})
     if row is None:
         raise NotFound("this operator was removed; ask an owner")
-    return _StoredFactor(row[0], None if row[1] is None else bytes(row[1]), row[2], row[3])
+    return _StoredFactor(*row)
 
 
 async def _use_code(connection: Connection, keys: SecretKeys, operator: int, code: str) -> bool:

@@ -137,21 +137,16 @@ async def overview(visit: OnArena) -> HTMLResponse:
         board=board,
         unordered=board is not None and claims_nothing(board.settled),
         serving=None if board is None else board.serving,
-        days=known.days,
-        today=next((day.human for day in known.days if day.day == today), 0),
+        today=next((day.human for day in known["days"] if day.day == today), 0),
         entering=WHO_ENTERS[entry_choice(visit.arena.settings)],
         named=[one for one in invited if one.name and not one.revoked_at],
-        most=max((day.human + day.judge for day in known.days), default=0),
-        opened=known.opened,
-        lag=known.lag,
-        waiting=known.waiting,
-        reported_at=known.reports[0].made_at if known.reports else None,
-        late=known.late,
-        jobs=known.jobs,
+        most=max((day.human + day.judge for day in known["days"]), default=0),
+        reported_at=known["reports"][0].made_at if known["reports"] else None,
         checklist=await read_checklist(visit.pool, visit.arena)
         if visit.arena.settings.stage == "draft"
         else None,
         seen_digits=digits_to_show,
+        **known,
         **await _settling(visit, invited),
     )
 

@@ -94,30 +94,17 @@ async def voter_page(
 async def exclusions_page(visit: OnArena) -> HTMLResponse:
     """All exclusions, and whether they were restored."""
     known = await read_excluded_votes(visit.pool, visit.arena)
-    return visit.page(
-        "exclusions.html",
-        "exclusions",
-        exclusions=known.exclusions,
-        whose=known.whose,
-        voter_names=known.voter_names,
-    )
+    return visit.page("exclusions.html", "exclusions", **known)
 
 
 @router.get("/exclusions/{exclusion}/restore", response_class=HTMLResponse)
 async def restore_page(visit: OnArena, exclusion: Session) -> HTMLResponse:
     """Confirm restoring votes."""
     known = await read_excluded_votes(visit.pool, visit.arena)
-    one = next((each for each in known.exclusions if each.exclusion == exclusion), None)
+    one = next((each for each in known["exclusions"] if each.exclusion == exclusion), None)
     if one is None:
         raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
-    return visit.page(
-        "restore.html",
-        "exclusions",
-        exclusion=one,
-        exclusions=known.exclusions,
-        whose=known.whose,
-        voter_names=known.voter_names,
-    )
+    return visit.page("restore.html", "exclusions", exclusion=one, **known)
 
 
 @router.post("/exclusions/{exclusion}/restore")

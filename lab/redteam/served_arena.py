@@ -25,7 +25,7 @@ from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
-from tiltyard.arena.operators.crowd import explain_crowd_change, read_crowd_changes
+from tiltyard.arena.operators.crowd import explain_crowd_change
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes
 from tiltyard.arena.rating.log_replay import FoldProgress, active_exclusions
@@ -297,7 +297,7 @@ class ServedArena:
 
         async def read() -> list[ToldChange]:
             async with open_pool(self.database, most=1) as pool:
-                found = await read_crowd_changes(pool, _ARENA_CODE)
+                found = await list_changes(pool, _ARENA_CODE)
                 return [ToldChange(one.name, one.position, tuple(one.detail["sessions"])) for one in found][
                     ::-1
                 ]

@@ -130,14 +130,14 @@ class Actors:
         """The signed-in identity. An invalid token is rejected; an invalid cookie is ignored."""
         stated = request.headers.get("authorization")
         if stated is not None:
-            scheme, _, token = stated.partition(" ")
-            token = token.strip()
-            known = self._by_token.get(f"token {token}")
+            scheme, _, sent = stated.partition(" ")
+            sent = sent.strip()
+            known = self._by_token.get(f"token {sent}")
             if known is not None and scheme.lower() == "bearer":
                 return known
             found = None
-            if scheme.lower() == "bearer" and token.isascii() and 0 < len(token) <= 200:
-                found = await self._accounts.find_token(token)
+            if scheme.lower() == "bearer" and sent.isascii() and 0 < len(sent) <= 200:
+                found = await self._accounts.find_token(sent)
             if found is None:
                 raise NotAllowed("the token is unknown, revoked or expired; ask the operator for another")
             record = found.token
@@ -150,7 +150,7 @@ class Actors:
                 grants=found.grants,
             )
             if found.operator is None:
-                self._by_token.put(f"token {token}", actor)
+                self._by_token.put(f"token {sent}", actor)
             return actor
         token = self.operator_token(request)
         session = None if token is None else await self._accounts.signed_in(token)

@@ -22,6 +22,7 @@ from lab.redteam.honest_voters import HonestVoter, VoterStream
 from lab.redteam.integrity_tests import read_flagged_sessions
 from lab.redteam.log_board import board_of_log
 from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.log.crowd_changes import list_changes
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.rosters import read_roster_sync

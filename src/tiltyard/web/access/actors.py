@@ -130,28 +130,7 @@ class Actors:
         """The signed-in identity. An invalid token is rejected; an invalid cookie is ignored."""
         stated = request.headers.get("authorization")
         if stated is not None:
-            scheme, _, sent = stated.partition(" ")
-            sent = sent.strip()
-            known = self._by_token.get(f"token {sent}")
-            if known is not None and scheme.lower() == "bearer":
-                return known
-            found = None
-            if scheme.lower() == "bearer" and sent.isascii() and 0 < len(sent) <= 200:
-                found = await self._accounts.find_token(sent)
-            if found is None:
-                raise NotAllowed("the token is unknown, revoked or expired; ask the operator for another")
-            record = found.token
-            actor = Actor(
-                f"token:{record.name}",
-                frozenset(record.scopes),
-                record.arena,
-                record,
-                found.operator,
-                grants=found.grants,
-            )
-            if found.operator is None:
-                self._by_token.put(f"token {sent}", actor)
-            return actor
+            return await self._bearer(stated)
         token = self.operator_token(request)
         session = None if token is None else await self._accounts.signed_in(token)
         return None if session is None else operator_actor(session)
@@ -171,3 +150,28 @@ class Actors:
         if session is None or session.second_factor or session.external:
             return False
         return any(includes_role(session.grants.greatest, role) for role in self._second_factor)
+
+    async def _bearer(self, stated: str) -> Actor:
+        """The actor of a token. A token of an operator is looked up each time: it ends with the operator's rights."""
+        scheme, _, token = stated.partition(" ")
+        token = token.strip()
+        known = self._by_token.get(f"token {token}")
+        if known is not None and scheme.lower() == "bearer":
+            return known
+        found = None
+        if scheme.lower() == "bearer" and token.isascii() and 0 < len(token) <= 200:
+            found = await self._accounts.find_token(token)
+        if found is None:
+            raise NotAllowed("the token is unknown, revoked or expired; ask the operator for another")
+        record = found.token
+        actor = Actor(
+            f"token:{record.name}",
+            frozenset(record.scopes),
+            record.arena,
+            record,
+            found.operator,
+            grants=found.grants,
+        )
+        if found.operator is None:
+            self._by_token.put(f"token {token}", actor)
+        return actor

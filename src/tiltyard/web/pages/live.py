@@ -257,8 +257,8 @@ async def stream(
     return StreamingResponse(events.events(reader), headers=STREAM_HEADERS, media_type="text/event-stream")
 
 
-@router.get("/live/{matchup}/a", response_class=PlainTextResponse)
 @router.get("/live/{matchup}/b", response_class=PlainTextResponse)
+@router.get("/live/{matchup}/a", response_class=PlainTextResponse)
 async def raw_side(request: Request, matchup: str) -> PlainTextResponse:
     """What a side has answered so far, as the model wrote it."""
     queue, voter, one = await find_queue_and_voter(request, matchup)

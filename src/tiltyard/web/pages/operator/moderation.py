@@ -89,8 +89,8 @@ async def remarks_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6
     )
 
 
-@router.get("/arenas/{arena}/audit", response_class=HTMLResponse)
 @router.get("/audit", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/audit", response_class=HTMLResponse)
 async def audit_page(
     visit: OnEither,
     before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,

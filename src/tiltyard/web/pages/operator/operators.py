@@ -53,15 +53,15 @@ class OperatorForm(BaseModel):
     days: str = ""
 
 
-@router.get("/operators", response_class=HTMLResponse)
 @router.get("/arenas/{arena}/operators", response_class=HTMLResponse)
+@router.get("/operators", response_class=HTMLResponse)
 async def operators_page(visit: OnEither) -> HTMLResponse:
     """All operators, or those of one arena, and invitations that were not used."""
     return await _page(visit)
 
 
-@router.post("/operators", response_class=HTMLResponse)
 @router.post("/arenas/{arena}/operators", response_class=HTMLResponse)
+@router.post("/operators", response_class=HTMLResponse)
 async def invite_form(visit: OnEither, form: Annotated[OperatorForm, Form()]) -> HTMLResponse:
     """Invite an operator, for the installation or for an arena. The link is shown on this page only."""
     arena = form.arena or None if visit.place is None else visit.place.name
@@ -75,8 +75,8 @@ async def invite_form(visit: OnEither, form: Annotated[OperatorForm, Form()]) ->
     return await _page(visit, link=link, made=made)
 
 
-@router.post("/operators/invitations/{link}/revoke")
 @router.post("/arenas/{arena}/operators/invitations/{link}/revoke")
+@router.post("/operators/invitations/{link}/revoke")
 async def revoke_invitation_form(link: Link, visit: OnEither) -> Response:
     """Revoke an invitation that was not used; on the page of an arena, only one to it."""
     arena = None if visit.place is None else visit.place.name

@@ -224,10 +224,6 @@ class ArenaRegistry:
             )
         return self._live[name]
 
-    async def live_battles_of(self, matchup: UUID) -> LiveBattles:
-        """The live battles of the arena that a matchup belongs to."""
-        return await self.live_battles(await self._arenas.find(matchup))
-
     async def prompt_text(self, arena: int, prompt: int) -> str:
         """The text of a prompt, cached."""
         key = (arena, prompt)

@@ -59,12 +59,6 @@ class OwnVote:
     unrated: Unrated | None = None
 
 
-async def read_own_totals(connection: Connection, arena: int, source: int, session: int) -> OwnTotals:
-    """Count votes with revealed names, votes without, and skipped matchups."""
-    values = _values(arena, source, session)
-    return OwnTotals(*await fetch_one(connection, "own_votes_totals", values))
-
-
 async def read_own_counts(
     connection: Connection, arena: int, source: int, session: int
 ) -> list[tuple[int, int, int, int, int, int]]:
@@ -176,7 +170,7 @@ class PersonalBoards:
     async def of(self, arena: Arena, voter: Voter) -> PersonalBoard:
         who = (arena.arena, voter.source, voter.session)
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
-            totals = await read_own_totals(connection, *who)
+            totals = OwnTotals(*await fetch_one(connection, "own_votes_totals", _values(*who)))
             counts = await read_own_counts(connection, *who)
             recent = await read_own_recent(connection, *who, limit=_RECENT_VOTES)
             roster = await read_roster(connection, arena.arena)

@@ -19,7 +19,7 @@ from tiltyard.arena.operators.moderation import (
 from tiltyard.arena.operators.voters import read_remarks
 from tiltyard.errors import NotFound
 from tiltyard.web.pages.operator.operator_access import OnArena, OnEither, operator_router
-from tiltyard.web.pages.operator.preview import preview_responses
+from tiltyard.web.pages.operator.prompts import preview_responses
 from tiltyard.web.pages.operator.voters import OUTCOMES, Session
 from tiltyard.wire.records import Plain
 

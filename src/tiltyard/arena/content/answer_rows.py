@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES, read_answer_file
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blinding.images import check_image_size
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.response_details import ResponseDetails, response_details
 from tiltyard.arena.content.stored_conversations import (
     CONVERSATION,
+    MAX_RESPONSE_BYTES,
     conversation_bytes,
     count_files,
     detect_media_type,
+    read_answer_file,
     response_text,
 )
 from tiltyard.errors import InputError, UnclearColumns

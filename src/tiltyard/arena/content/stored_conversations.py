@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiltyard.arena.content.answer_files import is_network_address, read_answer_file
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blinding.images import check_image_size
 from tiltyard.arena.content.blob_store import ResponseContent
@@ -262,3 +261,48 @@ def detect_media_type(kind: str, data: bytes) -> str:
             if pattern.match(data[:16]):
                 return known
     raise InputError(f"these bytes are not {_EXPECTED[kind]}")
+
+
+#: Maximum bytes of a response; of a conversation with its messages and images.
+MAX_RESPONSE_BYTES = 32 * 1024 * 1024
+
+_SHOWN_NAME_CHARACTERS = 200
+_DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+def is_network_address(stated: str) -> bool:
+    """Whether it is the address of something elsewhere, such as ``https://…``."""
+    return stated.startswith("//") or _ADDRESS.match(stated) is not None
+
+
+def read_answer_file(stated: str, folder: Path | None) -> bytes:
+    """The bytes of a ``data:`` URL, or of a file in the folder or below; other values are an `InputError`."""
+    start = _DATA.match(stated)
+    if start is not None:
+        try:
+            return base64.b64decode(stated[start.end() :], validate=True)
+        except binascii.Error:
+            raise InputError("the response is a data: URL with invalid base64") from None
+    if folder is None or _ADDRESS.match(stated):
+        expected = "a data: URL with base64" if folder is None else "the path of a file"
+        raise InputError(f"the response is {stated[:_SHOWN_NAME_CHARACTERS]!r}; expected {expected}")
+    return _file(stated, folder)
+
+
+def _file(stated: str, folder: Path) -> bytes:
+    """Read a file below the folder. Links that lead outside are not followed."""
+    try:
+        root = folder.resolve(strict=True)
+        place = (root / stated).resolve(strict=True)
+        if not place.is_relative_to(root):
+            raise InputError(
+                f"{stated!r} is outside {folder}; put the file in the folder of the answers, or below"
+            )
+        if not place.is_file():
+            raise InputError(f"{stated!r} is not a file")
+        with place.open("rb") as file:
+            return file.read(MAX_RESPONSE_BYTES + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        problem = error.strerror if isinstance(error, OSError) and error.strerror else "no such file"
+        raise InputError(f"{stated[:_SHOWN_NAME_CHARACTERS]!r} cannot be read: {problem}") from None

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO, TypedDict
 
 from tiltyard._version import __version__
-from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.object_storage import ObjectStorage
+from tiltyard.arena.content.stored_conversations import MAX_RESPONSE_BYTES
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
 from tiltyard.files.read_limits import ARCHIVE_READ_BYTES
 from tiltyard.foundation.local_files import open_regular, remove_drafts, replace_file

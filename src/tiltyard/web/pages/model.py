@@ -1,7 +1,11 @@
-"""The page of a model, and its charts."""
+"""The page of a model, its charts, and its responses.
+
+A response under its model's name is for operators, and for readers of an archived arena: whoever knows which model wrote
+it does not vote blind on it, so readers see none while votes are taken."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +14,8 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
+from markupsafe import Markup
 
 from tiltyard.arena.boards.model_profiles import (
     ModelProfile,
@@ -19,8 +24,11 @@ from tiltyard.arena.boards.model_profiles import (
     PromptRecord,
     ResponseHistory,
 )
-from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.arenas import Arena, read_prompt_responses
+from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.model_details import ModelDetails
+from tiltyard.arena.content.prompt_browser import read_prompt_words
+from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_image, read_conversation
 from tiltyard.core.board.settled_order import LIKE_THESE
 from tiltyard.errors import NotFound
 from tiltyard.report.arena_charts import (
@@ -39,12 +47,16 @@ from tiltyard.report.board_charts import (
     localise_spec,
     render_svg,
 )
-from tiltyard.web.access.access import context_of
+from tiltyard.web.access.access import context_of, registry_of
 from tiltyard.web.access.route_access import ModelName, ReadableArena, send_cacheable
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import board_page_cache_of, model_details_of
-from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
+from tiltyard.web.pages.layout import localization_of, pages_of, render_page, send_page, theme_of
 from tiltyard.web.pages.localization import Localization
+from tiltyard.web.pages.matchup_view import ConversationTurn, build_single_turn, image_address
+from tiltyard.web.routes.moderation import DOWNLOAD_HEADERS
+from tiltyard.web.texts import render_text
+from tiltyard.web.texts.app_sandbox import PLAIN
 from tiltyard.wire.records import Plain
 
 router = APIRouter(include_in_schema=False)
@@ -380,3 +392,74 @@ def response_state(response: ResponseHistory) -> str:
     if response.withdrawn_at is None:
         return "shown"
     return "withdrawn" if response.replaced_at is None else "replaced"
+
+
+Model = Annotated[Plain, Query()]
+Prompt = Annotated[Plain, Query()]
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePreview:
+    """A response: a text as HTML, or the URL of other content. It has neither if it is withdrawn."""
+
+    model: str
+    text: Markup | None = None
+    #: What stands before a text: the messages and steps of a conversation.
+    turn: ConversationTurn | None = None
+    #: ``image``, ``audio`` or ``text``, which means an app here.
+    kind: str = ""
+    href: str | None = None
+
+
+async def preview_content(content: ResponseContent, url: str, model: str, prompt: str) -> ResponsePreview:
+    """How a response is shown; ``url`` gives its bytes."""
+    query = {"model": model, "prompt": prompt}
+    if content.media_type in (PLAIN, CONVERSATION):
+        stored = await asyncio.to_thread(read_conversation, content)
+        turn = build_single_turn(stored, image_address(url, query))
+        return ResponsePreview(model, text=await asyncio.to_thread(render_text, stored.response), turn=turn)
+    return ResponsePreview(model, kind=content.media_type.partition("/")[0], href=paths.asked(url, query))
+
+
+@router.get("/arenas/{arena}/responses", response_class=HTMLResponse)
+async def response_page(arena: ReadableArena, request: Request, model: Model, prompt: Prompt) -> HTMLResponse:
+    """A model's response to a prompt, in an archived arena."""
+    text, content = await _read(request, arena, model, prompt)
+    words = await read_prompt_words(registry_of(request).pool, arena, [prompt])
+    return render_page(
+        request,
+        "model/response.html",
+        arena=arena,
+        active="board",
+        prompt=words[prompt],
+        prompt_text=None if text is None else await asyncio.to_thread(render_text, text),
+        response=await preview_content(content, f"{paths.responses(arena.name)}/file", model, prompt),
+    )
+
+
+@router.get("/arenas/{arena}/responses/file")
+async def response_file(
+    arena: ReadableArena,
+    request: Request,
+    model: Model,
+    prompt: Prompt,
+    image: Annotated[int | None, Query(ge=0, lt=1_000)] = None,
+) -> Response:
+    """The bytes of such a response, or of an image of its messages."""
+    _, content = await _read(request, arena, model, prompt)
+    if image is not None:
+        content = await asyncio.to_thread(conversation_image, content, image)
+    return Response(content.data, media_type=content.media_type, headers=DOWNLOAD_HEADERS)
+
+
+async def _read(
+    request: Request, arena: Arena, model: str, prompt: str
+) -> tuple[str | None, ResponseContent]:
+    """The prompt's text and the response; `NotFound` if readers may not see it."""
+    if arena.settings.stage != "archived" or arena.settings.is_live:
+        raise NotFound("responses are shown with their models' names once the arena is archived")
+    registry = registry_of(request)
+    text, (number,) = await read_prompt_responses(registry.pool, arena, prompt, [model])
+    if number is None:
+        raise NotFound("this response was withdrawn")
+    return text, await registry.blobs.read(number)

@@ -15,7 +15,6 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from tiltyard.arena.boards.shadow_boards import shadow_board
-from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.answer_rows import AnswerReading
 from tiltyard.arena.content.arenas import (
@@ -26,6 +25,7 @@ from tiltyard.arena.content.arenas import (
     list_prompts,
     read_prompt_filters,
 )
+from tiltyard.arena.content.stored_conversations import MAX_RESPONSE_BYTES
 from tiltyard.arena.operators.arena_changes import (
     apply_policy_changes,
     change_settings,

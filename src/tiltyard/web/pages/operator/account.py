@@ -1,7 +1,8 @@
-"""An operator's own account: its roles, its second factor, and where it is signed in."""
+"""An operator's own account: its roles, its second factor, where it is signed in; and API tokens."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 import segno
@@ -9,7 +10,8 @@ from fastapi import Form, Path
 from fastapi.responses import HTMLResponse, Response
 from markupsafe import Markup
 
-from tiltyard.arena.accounts import ROLE_MEANINGS
+from tiltyard.arena.accounts import ROLE_MEANINGS, SCOPES
+from tiltyard.arena.content.arenas import list_arenas
 from tiltyard.arena.operators.operators import end_session, end_sessions, list_sessions
 from tiltyard.arena.operators.second_factor import (
     begin_second_factor,
@@ -19,34 +21,37 @@ from tiltyard.arena.operators.second_factor import (
     read_second_factor,
     turn_off_second_factor,
 )
-from tiltyard.errors import BadOption, CodeNeeded, Conflict
+from tiltyard.errors import BadOption, CodeNeeded, Conflict, NotFound
 from tiltyard.web.access.access import access_of, keys_of
 from tiltyard.web.pages.operator.operator_access import (
     OnServer,
     OperatorVisit,
     operator_router,
     trouble_of,
+    typed_number,
 )
+from tiltyard.web.routes.operators import check_token_arena, whose_tokens
+from tiltyard.wire.records import Plain
 
-router = operator_router("/account")
+router = operator_router()
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 Code = Annotated[str, Form()]
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("/account", response_class=HTMLResponse)
 async def account_page(visit: OnServer) -> HTMLResponse:
     """Who one is, and where one is signed in."""
     return await _page(visit)
 
 
-@router.post("/second-factor", response_class=HTMLResponse)
+@router.post("/account/second-factor", response_class=HTMLResponse)
 async def begin_form(visit: OnServer) -> HTMLResponse:
     """Show the key for an authenticator app, and ask for its first code."""
     return await _key_page(visit)
 
 
-@router.post("/second-factor/confirm", response_class=HTMLResponse)
+@router.post("/account/second-factor/confirm", response_class=HTMLResponse)
 async def confirm_form(visit: OnServer, code: Code = "") -> HTMLResponse:
     """Put the second factor in use. The recovery codes are shown on this page only."""
     actor = visit.actor
@@ -61,7 +66,7 @@ async def confirm_form(visit: OnServer, code: Code = "") -> HTMLResponse:
     return await _page(visit, codes=codes)
 
 
-@router.post("/second-factor/off", response_class=HTMLResponse)
+@router.post("/account/second-factor/off", response_class=HTMLResponse)
 async def off_form(visit: OnServer, code: Code = "") -> Response:
     """Turn the second factor off, with a code of it."""
     own, access = visit.session, access_of(visit.request)
@@ -73,14 +78,14 @@ async def off_form(visit: OnServer, code: Code = "") -> Response:
     return visit.done("factor-off", "account")
 
 
-@router.post("/sessions/{session}/end")
+@router.post("/account/sessions/{session}/end")
 async def end_form(session: Number, visit: OnServer) -> Response:
     """Sign out of one of one's sessions."""
     await end_session(visit.pool, visit.session.operator, session, actor=visit.actor.name)
     return visit.done("signed-out", "account")
 
 
-@router.post("/sessions/end-others")
+@router.post("/account/sessions/end-others")
 async def end_others_form(visit: OnServer) -> Response:
     """Sign out everywhere but here."""
     own = visit.session
@@ -129,3 +134,75 @@ def draw_qr_code(text: str) -> Markup:
         border=_BORDER_COUNT, dark="#000", light="#fff", omitsize=True, svgclass="qr-code", lineclass=None
     )
     return Markup(drawn)  # noqa: S704 - it has numbers only
+
+
+Token = Annotated[int, Path(ge=1, lt=2**31)]
+
+
+@router.get("/tokens", response_class=HTMLResponse)
+async def tokens_page(visit: OnServer) -> HTMLResponse:
+    """All tokens, including revoked ones, without their secrets."""
+    return await _tokens_page(visit)
+
+
+@router.post("/tokens", response_class=HTMLResponse)
+async def token_form(
+    visit: OnServer,
+    name: Annotated[Plain, Form()] = "",
+    scopes: Annotated[list[str] | None, Form()] = None,
+    arena: Annotated[Plain, Form()] = "",
+    days: Annotated[str, Form()] = "",
+) -> HTMLResponse:
+    """Create a token. Its secret is shown on this page only."""
+    try:
+        life = timedelta(days=typed_number("days", days, most=3650)) if days.strip() else None
+        token, made = await access_of(visit.request).accounts.make_token(
+            visit.actor.name,
+            name.strip(),
+            scopes or [],
+            arena=check_token_arena(visit.actor, arena or None),
+            life=life,
+            operator=visit.actor.operator,
+        )
+    except (BadOption, NotFound) as error:
+        return await _tokens_page(visit, trouble=str(error), status=422)
+    return await _tokens_page(visit, token=token, made=made.name)
+
+
+@router.get("/tokens/{api_token}/revoke", response_class=HTMLResponse)
+async def revoke_page(api_token: Token, visit: OnServer) -> HTMLResponse:
+    """Confirm revoking a token."""
+    tokens = await access_of(visit.request).accounts.list_tokens(whose_tokens(visit.actor))
+    one = next((each for each in tokens if each.api_token == api_token and not each.revoked_at), None)
+    if one is None:
+        raise NotFound(
+            f"no such token: {api_token}; it may have been revoked already: see the list of tokens"
+        )
+    return visit.page("revoke.html", active="tokens", token=one)
+
+
+@router.post("/tokens/{api_token}/revoke")
+async def revoke_form(api_token: Token, visit: OnServer) -> Response:
+    """Revoke a token."""
+    actor = visit.actor
+    await access_of(visit.request).accounts.revoke_token(actor.name, api_token, operator=whose_tokens(actor))
+    access_of(visit.request).forget()
+    return visit.done("revoked", "tokens")
+
+
+async def _tokens_page(
+    visit: OperatorVisit, *, token: str | None = None, made: str | None = None, **said: Any
+) -> HTMLResponse:
+    actor = visit.actor
+    tokens = await access_of(visit.request).accounts.list_tokens(whose_tokens(actor))
+    arenas = [one for one in await list_arenas(visit.pool) if actor.grants.role_in(one.name)]
+    return visit.page(
+        "tokens.html",
+        active="tokens",
+        tokens=tokens[::-1],
+        scopes=SCOPES,
+        arenas=arenas,
+        token=token,
+        made=made,
+        **said,
+    )

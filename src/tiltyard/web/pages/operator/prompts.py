@@ -24,7 +24,7 @@ from tiltyard.arena.operators.stages import AnsweredPrompt, PreviewedResponse, f
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.matchup_view import MatchupSide, MatchupView, divide_conversations, image_address
-from tiltyard.web.pages.model_responses import ResponsePreview, preview_content
+from tiltyard.web.pages.model import ResponsePreview, preview_content
 from tiltyard.web.pages.operator.operator_access import (
     ArenaVisit,
     OnArena,

@@ -18,8 +18,7 @@ import yaml
 from support.live_arenas import made_arena
 from support.served import Served, make_token
 from support.servers.paid_llm import PaidLLM
-from tiltyard.arena.judging.judge_panel import open_panel
-from tiltyard.arena.judging.judge_voters import JudgedVotes, judge_arena
+from tiltyard.arena.judging.judge_voters import JudgedVotes, judge_arena, open_panel
 from tiltyard.client import AsyncClient
 
 #: The paid server's own prices, in dollars for a million tokens.

@@ -16,8 +16,7 @@ from tiltyard.errors import BadOption
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.arena.judging.judge_panel import ArenaPanel
-    from tiltyard.arena.judging.judge_voters import JudgedVotes
+    from tiltyard.arena.judging.judge_voters import ArenaPanel, JudgedVotes
 
 
 #: Seconds between progress lines, in a log and on a terminal.
@@ -49,7 +48,7 @@ def judge(
     """
     import asyncio
 
-    from tiltyard.arena.judging.judge_panel import open_panel
+    from tiltyard.arena.judging.judge_voters import open_panel
 
     tokens = token or [part for part in os.environ.get("TILTYARD_TOKEN", "").split(",") if part.strip()]
     if not tokens:

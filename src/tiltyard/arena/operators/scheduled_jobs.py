@@ -30,8 +30,7 @@ from tiltyard.arena.boards.weekly_reports import is_reported, list_reportable_ar
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
-from tiltyard.arena.judging.judge_panel import open_panel
-from tiltyard.arena.judging.judge_voters import judge_arena
+from tiltyard.arena.judging.judge_voters import judge_arena, open_panel
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import WaitingVote, append_batch
 from tiltyard.arena.operators.job_status import JOB_PLANS, last_due, last_whole_week, next_due

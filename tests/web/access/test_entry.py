@@ -234,14 +234,14 @@ def test_guesses_of_one_address_are_made_one_after_the_other_and_few_wait(site):
     assert sum(answer.status_code == 429 for answer in guesses) >= 4
 
 
-def test_the_cookie_is_for_the_server_alone(site, database, tmp_path):
-    link, _ = make_link(database, uses=2)
+def test_the_cookie_is_for_the_server_alone(site, tmp_path):
+    link, _ = make_link(site.database, uses=2)
     cookie = come_in(site.client(), link).headers["set-cookie"]
     assert cookie.startswith(f"{COOKIE}=")
     assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(cookie.split("; "))
     assert "Secure" not in cookie
     settings = ServingSettings(port=0, base_url="https://arena.example.org", shard=7)
-    with served(database, folder=tmp_path, settings=settings) as other:
+    with served(site.database, folder=tmp_path, settings=settings) as other:
         headers = {"host": "arena.example.org", "origin": "https://arena.example.org"}
         sent = other.client().post(link, headers=headers).headers["set-cookie"]
         assert sent.startswith(f"__Host-{entry_cookie(7, 1)}=")
@@ -422,16 +422,16 @@ def test_the_settings_page_closes_the_door(site):
     assert operator.get("/operator").text.count("private") >= 1
 
 
-def test_revoking_reaches_other_processes_without_a_word(site, database, tmp_path):
+def test_revoking_reaches_other_processes_without_a_word(site, tmp_path):
     """Two servers on one database: the second learns of it by itself, within its cache."""
-    with served(database, folder=tmp_path) as other:
-        link, number = make_link(database)
+    with served(site.database, folder=tmp_path) as other:
+        link, number = make_link(site.database)
         client = site.client()
         come_in(client, link)
         there = other.client(cookies={COOKIE: client.cookies[COOKIE]})
         assert there.get(VOTE).status_code == 200
         site.run(asyncio.sleep(0))
-        revoke(database, number)
+        revoke(site.database, number)
         end = time.monotonic() + 30
         while there.get(VOTE).status_code == 200:
             assert time.monotonic() < end, "the other server lets a revoked batch in"

@@ -51,14 +51,6 @@ class TestRate:
         assert "eaving" not in ran.out
         assert all(model in ran.out for model in ("argent-70b", "heron-1b"))
 
-    def test_json_is_the_document_of_the_board_in_python(self, file):
-        for options in ({}, {"by": "language"}, {"method": "elo", "n_perms": 5, "n_bootstraps": 5}):
-            flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-            ran = run("rate", file, "--json", *flags)
-            assert (ran.code, ran.err) == (0, "")
-            board = tiltyard.rate(file, **options)
-            assert ran.out == (board.groups or board).to_json() + "\n"
-
     def test_documents_are_alone_on_standard_output(self, small, tmp_path):
         table = run("rate", small, "--csv")
         assert next(csv.DictReader(io.StringIO(table.out)))["model"] == "a"
@@ -70,16 +62,6 @@ class TestRate:
         ran = run("rate", small, "--json", "--out", folder, "--n-bootstraps", "3")
         assert ran.out == (folder / "elo_ratings.json").read_text()
         assert f"Written to {folder}" in ran.err
-
-    def test_groups_in_every_form(self, file):
-        table = run("rate", file, "--by", "language", "--csv")
-        assert {row["by"] for row in csv.DictReader(io.StringIO(table.out))} == {"Overall", "de", "en", "fr"}
-        assert "de:\nfew-battles: " in table.err
-        assert "\n## en\n\n| Rank |" in run("rate", file, "--by", "language", "--markdown").out
-        assert "\n\\caption{en}\n" in run("rate", file, "--by", "language", "--latex").out
-        boards = json.loads(run("rate", file, "--by", "language", "--json").out)["groups"]
-        assert list(boards) == ["Overall", "de", "en", "fr"]
-        assert boards["Overall"]["ratings"] == json.loads(run("rate", file, "--json").out)["ratings"]
 
     def test_at_most_one_form(self, small):
         ran = run("rate", small, "--json", "--latex")

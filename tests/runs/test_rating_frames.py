@@ -51,6 +51,7 @@ def test_paths_patterns_and_lists_of_paths(tmp_path, expected):
         tiltyard.rate(str(tmp_path / "third-*.jsonl"))
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize(
     "options",
     [

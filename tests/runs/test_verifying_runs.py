@@ -39,7 +39,7 @@ def run(original, tmp_path):
     return copied(original, tmp_path)
 
 
-@pytest.mark.slow(but_every=9)
+@pytest.mark.slow(but_every=17)
 @pytest.mark.parametrize("kind", SPECIAL)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_no_regular_file_is_refused_at_once(run, name, kind):

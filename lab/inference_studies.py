@@ -18,9 +18,8 @@ from tiltyard.core.board.cross_check import votes_table
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.ratings import BradleyTerry, Ratings
 from tiltyard.core.ratings.newton import fit_pairs
-from tiltyard.core.ratings.pairs import score_pairs
+from tiltyard.core.ratings.pairs import Scoring, laplacians, score_pairs
 from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.core.ratings.scoring import Scoring, laplacians
 from tiltyard.core.ratings.variance import critical_value
 from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettings
 from tiltyard.simulation.studies import Study

@@ -23,8 +23,7 @@ from tiltyard.core.board.cross_check import (
 from tiltyard.core.board.settled_order import LIKE_THESE, THESE, settled_orders
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.ratings.newton import fit_pairs
-from tiltyard.core.ratings.pairs import PairScores
-from tiltyard.core.ratings.scoring import Scoring, sum_by_index
+from tiltyard.core.ratings.pairs import PairScores, Scoring, sum_by_index
 from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettings
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World, WorldSettings

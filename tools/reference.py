@@ -51,8 +51,12 @@ from tiltyard.postgres.schema_migrations import migrations
 from tiltyard.settings.identity_words import load_families
 from tiltyard.settings.model_endpoints import PROVIDERS, REPLAY
 from tiltyard.settings.prices import open_prices
-from tiltyard.settings.serving_settings import ServingSettings, serving_variable
-from tiltyard.settings.sign_in_settings import SIGN_IN_VARIABLES, SignInSettings
+from tiltyard.settings.serving_settings import (
+    SIGN_IN_VARIABLES,
+    ServingSettings,
+    SignInSettings,
+    serving_variable,
+)
 from tiltyard.settings.tournament_config import TournamentConfig
 from tiltyard.web import assets
 from tiltyard.web.access.route_access import ROUTE_NEEDS

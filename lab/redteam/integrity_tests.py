@@ -14,7 +14,7 @@ from tiltyard.arena.operators.voters import list_flagged_groups
 from tiltyard.arena.rating.crowd_watch import CrowdWatch
 from tiltyard.core.integrity.voter_tests import SessionVotes, find_unlike_voters
 from tiltyard.core.policy.state.events import NO_MARK, VoteMark
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.postgres.connections import ConnectionPool
 
 _SCORES = Scoring().by_kind()

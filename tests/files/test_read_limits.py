@@ -14,7 +14,7 @@ import pytest
 
 from support.log_archives import log, log_members
 from tiltyard.errors import UnreadableFile
-from tiltyard.files import open_battles, parquet_records, read_limits
+from tiltyard.files import input_file, open_battles, parquet_records
 from tiltyard.files.answers import read_answers
 from tiltyard.files.json_records import FINITE_DECODER, JsonScanner, parse_json_text
 from tiltyard.files.parquet_records import check_parquet, read_parquet_sizes
@@ -37,7 +37,7 @@ def battles(path):
 
 @pytest.mark.parametrize("size", [100, 101])
 def test_a_line_has_a_limit(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(read_limits, "LINE_BYTES", 100)
+    monkeypatch.setattr(input_file, "LINE_BYTES", 100)
     path = tmp_path / "battles.jsonl"
     path.write_bytes(BATTLE + BATTLE.strip().ljust(size - 1) + b"\n")
     if size == 100:
@@ -48,8 +48,8 @@ def test_a_line_has_a_limit(tmp_path, monkeypatch, size):
 
 
 def test_a_compressed_file_may_expand_only_so_much(tmp_path, monkeypatch):
-    monkeypatch.setattr(read_limits, "EXPANSION_FLOOR_BYTES", 1 << 16)
-    monkeypatch.setattr(read_limits, "is_bomb", lambda size, packed: size > max(1 << 16, 100 * packed))
+    monkeypatch.setattr(input_file, "EXPANSION_FLOOR_BYTES", 1 << 16)
+    monkeypatch.setattr(input_file, "is_bomb", lambda size, packed: size > max(1 << 16, 100 * packed))
     path = tmp_path / "battles.jsonl.gz"
     path.write_bytes(gzip.compress(BATTLE * 1000, mtime=0))
     assert len(battles(path)) == 1000

@@ -19,8 +19,8 @@ from tiltyard.files import open_battles
 from tiltyard.files.answers import open_answers
 from tiltyard.files.parquet_tables import read_columns
 from tiltyard.files.upload_reader import UploadReader
-from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.local_replies import ReplayProvider
+from tiltyard.judges.providers.provider import parse_body
 from tiltyard.judges.providers.stream_readers import EventParser
 from tiltyard.runs.manifest import MANIFEST
 from tiltyard.runs.run_verification import verify_run

@@ -16,8 +16,7 @@ from tiltyard.arena.operators.panels import PanelTerms, open_panel
 from tiltyard.client import Client
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.settings.sign_in_settings import SignInSettings
+from tiltyard.settings.serving_settings import ServingSettings, SignInSettings
 from tiltyard.web.access import voters
 from tiltyard.web.access.cookies import OPERATOR_COOKIE, entry_cookie
 

@@ -9,7 +9,7 @@ from support.postgres_servers import fresh_database
 from support.real_provider import REAL_CLIENT_SECRET, real_provider
 from support.served import served
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.settings.sign_in_settings import GroupRole, SignInSettings
+from tiltyard.settings.serving_settings import GroupRole, SignInSettings
 
 
 @pytest.fixture(scope="module")

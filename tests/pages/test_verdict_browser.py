@@ -14,8 +14,8 @@ from support.hostile_text import PAYLOADS
 from support.judged_runs import answers_of, judged_of, made_run, prompts_of, written
 from tiltyard.core.judging.conversation import ContentPart, Message, ToolCall
 from tiltyard.core.judging.judged_question import reparse
+from tiltyard.core.judging.reconciliation import group_verdicts
 from tiltyard.core.judging.untrusted_text import replace_surrogates
-from tiltyard.core.judging.verdict_groups import group_verdicts
 
 JUDGES = ("judge-one", "judge-two")
 FIRST_VIEW_BYTES = 300_000

@@ -16,7 +16,7 @@ from support import pumping
 from support.pumping import cost_is_linear, slow_case
 from support.sizes import sized
 from tiltyard.core.judging import untrusted_text, verdict
-from tiltyard.judges.providers import json_bodies
+from tiltyard.judges.providers import provider
 from tiltyard.settings import yaml_file
 from tiltyard.web.texts.code_highlighter import LANGUAGES
 
@@ -109,8 +109,8 @@ def _yaml_scalars() -> list[re.Pattern]:
 BUILT: dict[str, Callable[[], list[re.Pattern]]] = {
     "core.judging.verdict._CLOSED": lambda: list(verdict._CLOSED.values()),
     "core.judging.untrusted_text._disguised": lambda: [untrusted_text._disguised()],
-    "judges.providers.json_bodies._NAMED": lambda: list(json_bodies._NAMED.values()),
-    "judges.providers.json_bodies._excluding": lambda: [json_bodies._excluding(4096)],
+    "judges.providers.provider._NAMED": lambda: list(provider._NAMED.values()),
+    "judges.providers.provider._excluding": lambda: [provider._excluding(4096)],
     "settings.yaml_file._add_plain": _yaml_scalars,
     "web.texts.code_highlighter._syntax": lambda: list({each.pattern for each in LANGUAGES.values()}),
 }

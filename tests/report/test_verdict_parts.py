@@ -8,8 +8,8 @@ import pytest
 
 from support.judged_runs import judged_of, made_run
 from tiltyard.core.judging.question import QuestionPurpose
+from tiltyard.core.judging.reconciliation import group_verdicts
 from tiltyard.core.judging.verdict import QuestionState, Reply, Verdict, VerdictForm, VerdictStep
-from tiltyard.core.judging.verdict_groups import group_verdicts
 from tiltyard.report import verdict_parts
 from tiltyard.report.verdict_parts import (
     BrowserHead,

@@ -13,7 +13,6 @@ from support.judged_runs import attempts_of, made_run, written
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.parquet_tables import read_rows
 from tiltyard.report.judging_sections import costs_section
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.run_costs import (
     QuestionIndex,
     attempt_problem,
@@ -22,7 +21,7 @@ from tiltyard.runs.run_costs import (
     picodollars_of,
 )
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.runs.tournament_manifest import draft_manifest
+from tiltyard.runs.tournament_manifest import ATTEMPT_COLUMNS, draft_manifest
 
 RUN = made_run(prompts=4)
 JUDGED = [one for name in RUN.dimensions for one in RUN.judged(name)]

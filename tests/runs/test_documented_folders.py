@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.tournament_files import expected_files
-from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_manifest import ATTEMPT_COLUMNS, TournamentManifest
 from tiltyard.runs.verdict_pass import PAIR_COLUMNS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "artifacts.md"

@@ -11,7 +11,7 @@ from support.judged_runs import failed, judged_of, made_run, written
 from tiltyard.core.judging.conversation import ContentPart, Message, ToolCall
 from tiltyard.core.judging.judged_question import reparse
 from tiltyard.core.judging.question import QuestionPurpose
-from tiltyard.core.judging.verdict_groups import group_verdicts
+from tiltyard.core.judging.reconciliation import group_verdicts
 from tiltyard.errors import BadOption, BrokenArtifact, UnreadableFile
 from tiltyard.report.match_text import context_of, match_document, match_lines
 from tiltyard.runs.match_reader import MatchFilter, read_matches

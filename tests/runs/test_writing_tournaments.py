@@ -25,7 +25,6 @@ from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption
 from tiltyard.files import open_battles
 from tiltyard.files.parquet_tables import read_columns, read_rows
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.manifest import file_hash, hash_line
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_files import (
@@ -36,7 +35,7 @@ from tiltyard.runs.tournament_files import (
     write_judged_run,
     write_matches,
 )
-from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
+from tiltyard.runs.tournament_manifest import ATTEMPT_COLUMNS, TournamentManifest, draft_manifest
 from tiltyard.runs.verdict_pass import ResponseIndex, answers_of
 from tiltyard.settings.yaml_file import parse_yaml
 

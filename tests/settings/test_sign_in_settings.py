@@ -4,7 +4,7 @@ import pytest
 
 from tiltyard.arena.accounts import OPERATOR_ROLES
 from tiltyard.errors import BadOption
-from tiltyard.settings.sign_in_settings import (
+from tiltyard.settings.serving_settings import (
     OPERATOR_ROLE_NAMES,
     SIGN_IN_VARIABLES,
     GroupRole,

@@ -17,10 +17,10 @@ from tiltyard.core.judging.question import Question, Rubric
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep
 from tiltyard.files import open_battles, write_battles
 from tiltyard.files.answer import Answer
-from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, file_hash, hash_line
 from tiltyard.runs.run_verification import Verification
 from tiltyard.runs.tournament_files import write_judged_run
+from tiltyard.runs.tournament_manifest import JudgedRun
 
 STEPS = [step.value for step in VerdictStep]
 STRENGTH = {"ash": 0.7, "birch": 0.55, "cedar": 0.4, "<b>dill": 0.25}

@@ -4,9 +4,7 @@ import numpy as np
 
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.group_fit import fit_groups
-from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import score_pairs
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring, comparable_groups, score_pairs
 
 
 def fitted(world, *, davidson=False, prior_precision=0.0, scoring=None):

@@ -24,8 +24,7 @@ from tiltyard.arena.processes.shared_limits import SharedLimits
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
-from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.settings.sign_in_settings import SignInSettings
+from tiltyard.settings.serving_settings import ServingSettings, SignInSettings
 from tiltyard.web.access.access import Access, Context, app_context
 from tiltyard.web.access.cookies import Cookies
 from tiltyard.web.access.identities import Identities

@@ -17,8 +17,8 @@ from tiltyard.files.parquet_tables import (
     write_columns,
     write_row_table,
 )
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.manifest import json_line
+from tiltyard.runs.tournament_manifest import ATTEMPT_COLUMNS
 
 
 def edit(name, change):

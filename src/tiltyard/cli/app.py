@@ -24,7 +24,6 @@ from tiltyard.cli import (
     maintenance,
     operator,
     panel,
-    place,
     plan,
     rate,
     run,
@@ -88,8 +87,8 @@ app.command("plan", cls=plan.PlanCommand)(plan.plan)
 app.command("run")(run.run)
 app.command("read")(run_folders.read)
 database_command(app, "agree")(agree.agree)
-app.command("generate")(place.generate)
-app.command("place")(place.place)
+app.command("generate")(run.generate)
+app.command("place")(run.place)
 app.command("simulate")(simulate.simulate)
 app.command("serve")(serve.serve)
 app.add_typer(demo.app, name="demo")

@@ -33,11 +33,10 @@ from tiltyard.files.canonical_columns import RESPONSES
 from tiltyard.files.format import SkippedRecord
 from tiltyard.files.format_detection import detect, find_format, open_input_records, open_records
 from tiltyard.files.input_address import address_of, fetch_address
-from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
+from tiltyard.files.input_file import InputFile, Records, open_input, translate_read_errors
 from tiltyard.files.json_records import JsonScanner
 from tiltyard.files.memory_records import FrameRecords, ListRecords, is_frame
 from tiltyard.files.read_options import with_headers
-from tiltyard.files.records import Records
 from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
 from tiltyard.files.zip_members import open_zip
 

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.input_file import translate_read_errors
-from tiltyard.files.records import Record, reject_duplicate_columns
+from tiltyard.files.input_file import Record, reject_duplicate_columns, translate_read_errors
 
 _STATE = "state.json"
 _SPLITS = "dataset_dict.json"

@@ -28,13 +28,12 @@ from tiltyard.files.format_detection import (
     with_foreign_headers,
 )
 from tiltyard.files.input_address import address_of, fetch_address
-from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
+from tiltyard.files.input_file import InputFile, Records, open_input, translate_read_errors
 from tiltyard.files.invalid_rows import InvalidRows, ValueRepairs
 from tiltyard.files.memory_records import FrameRecords, ListRecords, records_in_memory
 from tiltyard.files.native_columns import ColumnReader
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.read_options import QUESTION_NAMES, ReadOptions, RenamedColumns, respelled
-from tiltyard.files.records import Records
 from tiltyard.files.row_reader import CsvReader, RowReader, csv_records
 from tiltyard.foundation.arrays import Bools
 from tiltyard.foundation.option_names import quoted_list

@@ -12,12 +12,11 @@ from tiltyard.errors import BadBattle, BadOption, UnknownFormat, UnreadableFile
 from tiltyard.files.arena_votes import ARENA_FORMATS, OPEN_WEBUI
 from tiltyard.files.canonical_columns import CANONICAL, REQUIRED, RESPONSES, STYLE
 from tiltyard.files.format import BattleFormat, Converted, parse_arena_time, parse_time_text
-from tiltyard.files.input_file import InputFile, open_input
+from tiltyard.files.input_file import FileRecords, InputFile, Record, Records, open_input
 from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords
 from tiltyard.files.judgments import JUDGMENT_FORMATS
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.read_options import with_headers
-from tiltyard.files.records import FileRecords, Record, Records
 from tiltyard.files.row_reader import CsvRecords
 from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
 from tiltyard.files.zip_members import open_zip

@@ -1,4 +1,7 @@
-"""Files as bytes: paths, standard input and what was fetched, decompression, and the errors of reading."""
+"""Files as bytes: paths, standard input and what was fetched, decompression, limits, errors; and what records of them offer.
+
+Real files stay far below the limits, which `docs/reference/formats.md` lists.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,44 @@ import sys
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, AnyStr, BinaryIO, Protocol, cast
 
 import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.read_limits import bounded_lines, check_expansion
 from tiltyard.foundation.local_files import SpecialFile, check_no_device
+from tiltyard.foundation.option_names import quoted
+
+#: A line of JSON Lines or CSV, a field of CSV, and a cell.
+LINE_BYTES = 1 << 26
+#: A value in a JSON document.
+JSON_VALUE_BYTES = 1 << 28
+#: Levels of a JSON value, and its lists and objects.
+JSON_DEPTH_LIMIT = 200
+JSON_PART_LIMIT = 1_000_000
+#: What is compressed may expand to so many times its size, and to so much in any case.
+EXPANSION_RATIO = 100
+EXPANSION_FLOOR_BYTES = 1 << 26
+#: The same of values that Parquet repeats by number: they are delivered once for each row.
+DELIVERED_FLOOR_BYTES = 1 << 30
+#: A zip archive: a member, all of them, how many there are, and what is read of it (or of a tar archive) in one piece.
+MEMBER_BYTES = JSON_VALUE_BYTES
+ARCHIVE_BYTES = 1 << 36
+MEMBER_LIMIT = 1_000_000
+ARCHIVE_READ_BYTES = 1 << 26
+#: A Parquet file: its footer, and a page as it is stored and as it is unpacked.
+FOOTER_BYTES = 1 << 26
+PAGE_BYTES = 1 << 29
+#: Rows that it may have whatever its size, and for each of its bytes: equal values take next to no space.
+ROW_FLOOR_LIMIT = 1 << 20
+ROWS_PER_BYTE_LIMIT = 8
+#: A workbook: cells of a sheet from the first to the last row and column, texts; levels of its XML, which has under ten.
+SHEET_CELLS = 5_000_000
+XML_DEPTH_LIMIT = 64
 
 STDIN = "standard input"
 
@@ -31,6 +61,45 @@ BOM = b"\xef\xbb\xbf"
 COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _LISTED_COUNT = 5
 _BLANK = b" \t\r\n"
+
+#: Rows converted to Python objects at a time: conversations are large.
+RECORD_BATCH_ROWS = 1024
+
+#: A record and its location (``votes.jsonl, line 12``).
+Record = tuple[str, dict[str, object]]
+
+
+def is_bomb(size: int, packed: int, floor: int = EXPANSION_FLOOR_BYTES) -> bool:
+    """Whether so few bytes must not expand to so many."""
+    return size > max(floor, EXPANSION_RATIO * packed)
+
+
+def check_expansion(where: str, size: int, packed: int, advice: str) -> None:
+    """Raise if so few bytes expand to so many."""
+    if is_bomb(size, packed):
+        raise UnreadableFile(
+            f"{where}: expands to more than {EXPANSION_RATIO} times its {format_bytes(packed)}; {advice}"
+        )
+
+
+def bounded_lines(name: str, stream: IO[AnyStr]) -> Iterator[AnyStr]:
+    """The lines of a stream of bytes or text; raises at one that is too long, before it is in memory."""
+    number = 0
+    while line := stream.readline(LINE_BYTES + 1):
+        number += 1
+        if len(line) > LINE_BYTES:
+            raise UnreadableFile(
+                f"{name}, line {number}: longer than {format_bytes(LINE_BYTES)}; split it, or check that it is text"
+            )
+        yield line
+
+
+def format_bytes(size: int) -> str:
+    """A size in the largest binary unit that leaves a whole number, or in bytes."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size:,} bytes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,3 +287,66 @@ def check_no_page(file: InputFile) -> None:
             f"{file.name}: is a web page, not a file of data; use the address of the file itself "
             "(GitHub: the button Raw; Hugging Face: hf://datasets/OWNER/NAME)"
         )
+
+
+class Records(Protocol):
+    """Records with named columns in one file, which can be read any number of times."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def rows(self) -> int | None: ...
+
+    def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        """All records in order; for Parquet, only the given ``columns`` are read."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileRecords:
+    """What all records of a single file have."""
+
+    file: InputFile
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+
+class ColumnRecords(Records, Protocol):
+    """Records that can be read by column."""
+
+    @property
+    def column_types(self) -> Mapping[str, pa.DataType]:
+        """The types of the columns, as far as they are known before reading."""
+        ...
+
+    def batches(
+        self, columns: Sequence[str], batch_size: int, codes: Collection[str] = (), /
+    ) -> Iterator[pa.RecordBatch]:
+        """The named columns with their own types; those in ``codes`` may come dictionary-encoded."""
+        ...
+
+
+def reject_duplicate_columns(where: str, columns: Sequence[str]) -> None:
+    """Raise if two columns have the same name."""
+    seen: set[str] = set()
+    for name in columns:
+        if name in seen:
+            raise UnreadableFile(f"{where}: duplicate column {quoted(name)}; rename one")
+        seen.add(name)
+
+
+def numbered_rows(name: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
+    """The rows of batches as records, each with its number in what ``name`` names."""
+    number = 0
+    for batch in batches:
+        with translate_read_errors(f"{name}, rows {number + 1} to {number + batch.num_rows}"):
+            rows = batch.to_pylist()
+        for row in rows:
+            number += 1
+            yield f"{name}, row {number}", {k: v for k, v in row.items() if v is not None}

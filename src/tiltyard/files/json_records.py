@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, TextIO
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.input_file import BOM, InputFile, translate_read_errors
-from tiltyard.files.read_limits import (
+from tiltyard.files.input_file import (
+    BOM,
     JSON_DEPTH_LIMIT,
     JSON_PART_LIMIT,
     JSON_VALUE_BYTES,
+    FileRecords,
+    InputFile,
+    Record,
     bounded_lines,
     format_bytes,
+    translate_read_errors,
 )
-from tiltyard.files.records import FileRecords, Record
 
 #: The columns of a JSON file are those of this many records at its start.
 SAMPLE_ROWS = 100

@@ -18,9 +18,14 @@ import pyarrow.compute as pc
 from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.canonical_columns import text_array
-from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.input_file import (
+    RECORD_BATCH_ROWS,
+    Record,
+    numbered_rows,
+    reject_duplicate_columns,
+    translate_read_errors,
+)
 from tiltyard.files.json_records import SAMPLE_ROWS
-from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
 from tiltyard.foundation.option_names import quoted
 
 #: How Arrow calls an index of pandas that has no name.

@@ -24,11 +24,10 @@ from tiltyard.files.canonical_columns import (
     text_array,
 )
 from tiltyard.files.conditions import Condition, wanted_columns
-from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.input_file import ColumnRecords, translate_read_errors
 from tiltyard.files.invalid_rows import InvalidRows, ValueRepairs
 from tiltyard.files.json_records import parse_json
 from tiltyard.files.read_options import is_outcome, outcome_array, winners_by_name
-from tiltyard.files.records import ColumnRecords
 from tiltyard.files.row_reader import parse_battle
 from tiltyard.files.style_text import style_row
 

@@ -14,23 +14,22 @@ from typing import Any, BinaryIO, ClassVar
 import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.read_limits import (
+from tiltyard.files.input_file import (
     DELIVERED_FLOOR_BYTES,
     EXPANSION_RATIO,
     FOOTER_BYTES,
     PAGE_BYTES,
+    RECORD_BATCH_ROWS,
     ROW_FLOOR_LIMIT,
     ROWS_PER_BYTE_LIMIT,
+    FileRecords,
+    InputFile,
+    Record,
     format_bytes,
     is_bomb,
-)
-from tiltyard.files.records import (
-    RECORD_BATCH_ROWS,
-    FileRecords,
-    Record,
     numbered_rows,
     reject_duplicate_columns,
+    translate_read_errors,
 )
 
 #: The header of a page.

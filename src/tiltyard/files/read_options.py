@@ -19,9 +19,9 @@ from tiltyard.files.canonical_columns import (
     is_text_type,
     text_array,
 )
+from tiltyard.files.input_file import ColumnRecords, Record, Records
 from tiltyard.files.memory_records import FrameRecords
 from tiltyard.files.parquet_records import ParquetRecords
-from tiltyard.files.records import ColumnRecords, Record, Records
 from tiltyard.foundation.option_names import option_name, require_flag
 
 _MAPPINGS = {"columns": "{'model_a': 'left'}", "outcomes": "{'left': 'a', 'right': 'b'}"}

@@ -29,11 +29,18 @@ from tiltyard.files.canonical_columns import (
 )
 from tiltyard.files.conditions import Condition, wanted_columns
 from tiltyard.files.format import BattleFormat, Settled, SkippedRecord
-from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.files.input_file import (
+    LINE_BYTES,
+    FileRecords,
+    InputFile,
+    Record,
+    Records,
+    bounded_lines,
+    reject_duplicate_columns,
+    translate_read_errors,
+)
 from tiltyard.files.invalid_rows import InvalidRows, ValueRepairs
-from tiltyard.files.read_limits import LINE_BYTES, bounded_lines
 from tiltyard.files.read_options import named_winner, outcome_array, outcome_word, winners_by_name
-from tiltyard.files.records import FileRecords, Record, Records, reject_duplicate_columns
 from tiltyard.files.style_text import style_row
 from tiltyard.foundation.option_names import option_name, quoted
 

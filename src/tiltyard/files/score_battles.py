@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tiltyard.core.ratings.scoring import require_number
+from tiltyard.core.ratings.pairs import require_number
 from tiltyard.errors import BadOption, CannotRate, UnreadableFile
 from tiltyard.files.answer_formats.answer_tables import (
     ID_NAMES,

@@ -21,8 +21,8 @@ from pathlib import Path
 from tiltyard.errors import InputError, UnreadableFile
 from tiltyard.files.answer import Answer
 from tiltyard.files.answer_formats.answer_columns import ColumnChoice, TableColumns
+from tiltyard.files.input_file import bounded_lines, format_bytes
 from tiltyard.files.json_records import load_json
-from tiltyard.files.read_limits import bounded_lines, format_bytes
 from tiltyard.files.upload_reader import UPLOAD_NAME, BadRow, UploadReader
 
 #: What a process may take: address space (libraries reserve half a gigabyte), CPU time, time, one file, open files.

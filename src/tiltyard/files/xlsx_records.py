@@ -17,9 +17,14 @@ from typing import ClassVar
 from xml.parsers import expat
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.input_file import InputFile
-from tiltyard.files.read_limits import SHEET_CELLS, XML_DEPTH_LIMIT
-from tiltyard.files.records import FileRecords, Record, reject_duplicate_columns
+from tiltyard.files.input_file import (
+    SHEET_CELLS,
+    XML_DEPTH_LIMIT,
+    FileRecords,
+    InputFile,
+    Record,
+    reject_duplicate_columns,
+)
 from tiltyard.files.zip_members import open_zip
 
 #: The member that makes an archive a workbook.

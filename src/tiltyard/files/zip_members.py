@@ -13,14 +13,15 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.read_limits import (
+from tiltyard.files.input_file import (
     ARCHIVE_BYTES,
     ARCHIVE_READ_BYTES,
     MEMBER_BYTES,
     MEMBER_LIMIT,
+    InputFile,
     check_expansion,
     format_bytes,
+    translate_read_errors,
 )
 
 _CHUNK_BYTES = 1 << 20

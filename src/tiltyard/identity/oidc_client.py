@@ -18,8 +18,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from tiltyard.errors import IdentityFault
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
-from tiltyard.settings.serving_settings import is_loopback
-from tiltyard.settings.sign_in_settings import SignInSettings
+from tiltyard.settings.serving_settings import SignInSettings, is_loopback
 
 #: The issuer of those whom a gateway names. No provider has it: it is no URL.
 PROXY_ISSUER = "proxy"

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from tiltyard.errors import BadConfig, BadOption, EmptyAnswer, ProviderFault, StreamBroken
-from tiltyard.judges.providers.json_bodies import encode_body, token_limit, with_token_limit
 from tiltyard.judges.providers.local_replies import open_http_provider
 from tiltyard.judges.providers.provider import (
     Body,
@@ -18,6 +17,9 @@ from tiltyard.judges.providers.provider import (
     StreamEnd,
     StreamPiece,
     StreamTimeouts,
+    encode_body,
+    token_limit,
+    with_token_limit,
 )
 from tiltyard.judges.requests import ADAPTATION_LIMIT, LearnedLimits
 from tiltyard.settings.environment import Environment

@@ -16,14 +16,16 @@ from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.verdict import ParsedReply, QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadConfig, JudgeUnusable, ProviderFault
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
-from tiltyard.judges.providers.json_bodies import (
+from tiltyard.judges.providers.local_replies import open_provider
+from tiltyard.judges.providers.provider import (
+    Body,
+    Provider,
+    Usage,
     allowed_tokens,
     alternative_limit_field,
     token_limit,
     with_token_limit,
 )
-from tiltyard.judges.providers.local_replies import open_provider
-from tiltyard.judges.providers.provider import Body, Provider, Usage
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.model_endpoints import REPLAY
 from tiltyard.settings.prices import ModelRetirement, ModelTraits, Price, PriceBook, open_prices

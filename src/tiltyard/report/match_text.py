@@ -11,9 +11,8 @@ from tiltyard.core.battles.outcome import Label, Outcome
 from tiltyard.core.judging.conversation import ContextBlock, shared_context
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import QuestionPurpose
-from tiltyard.core.judging.reconciliation import MatchResult
+from tiltyard.core.judging.reconciliation import MatchResult, VerdictGroup
 from tiltyard.core.judging.verdict import VerdictStep
-from tiltyard.core.judging.verdict_groups import VerdictGroup
 from tiltyard.files.answer import Answer
 from tiltyard.report.escapes import escape_controls
 

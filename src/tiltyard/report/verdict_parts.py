@@ -24,8 +24,7 @@ from tiltyard.core.battles.outcome import Label, Outcome
 from tiltyard.core.judging.canaries import question_texts
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import QuestionPurpose, QuestionTexts
-from tiltyard.core.judging.reconciliation import MatchResult
-from tiltyard.core.judging.verdict_groups import VerdictGroup, group_verdicts
+from tiltyard.core.judging.reconciliation import MatchResult, VerdictGroup, group_verdicts
 from tiltyard.files.answer import Answer
 from tiltyard.report.board_charts import charts_available
 from tiltyard.report.html_parts import page_asset, script_json, section_html, text_html

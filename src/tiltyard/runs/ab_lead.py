@@ -20,7 +20,7 @@ from tiltyard.core.ratings.paired_difference import (
     paired_difference,
 )
 from tiltyard.foundation.option_names import option_name
-from tiltyard.runs.judged_run import JudgedRun
+from tiltyard.runs.tournament_manifest import JudgedRun
 
 #: The mode of a tournament that `tiltyard ab` runs; ``ab-3`` if it is one of three comparisons.
 AB_MODE = "ab"

@@ -19,8 +19,7 @@ from tiltyard.files import BattleSource
 from tiltyard.files.battle_tables import count_groups
 from tiltyard.report.run_documents import ChoiceDocument
 from tiltyard.runs.battle_rating import RateSettings, rate_table, with_checks
-from tiltyard.runs.judged_run import OVERALL
-from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_manifest import OVERALL, TournamentManifest
 
 _JUDGE = "llm-judge"
 

@@ -21,8 +21,8 @@ from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.board.win_rates import BaselineChoice, BaselineRule
 from tiltyard.errors import BrokenArtifact, InputError, UnreadableFile
 from tiltyard.files.battle_source import BattleSource
+from tiltyard.files.input_file import bounded_lines
 from tiltyard.files.json_records import FINITE_DECODER, parse_json_text
-from tiltyard.files.read_limits import bounded_lines
 from tiltyard.foundation.local_files import atomic_write, open_regular, read_regular
 from tiltyard.runs.battle_rating import RateSettings, method_of
 

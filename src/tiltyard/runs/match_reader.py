@@ -9,7 +9,7 @@ from pathlib import Path
 from tiltyard.core.judging.canaries import question_texts
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import QuestionPurpose, QuestionTexts
-from tiltyard.core.judging.verdict_groups import VerdictGroup, group_verdicts
+from tiltyard.core.judging.reconciliation import VerdictGroup, group_verdicts
 from tiltyard.errors import BadOption, BrokenArtifact, UnreadableFile
 from tiltyard.report.match_text import ReadMatch, context_of
 from tiltyard.runs.manifest import MANIFEST, locate_run, manifest_kind, read_lines, read_manifest_as

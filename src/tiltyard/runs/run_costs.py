@@ -14,8 +14,7 @@ from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.parquet_tables import read_rows
 from tiltyard.report.run_documents import ActualCosts, CostsDocument, TokenCount
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, AttemptRow
-from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_manifest import ATTEMPT_COLUMNS, AttemptRow, TournamentManifest
 
 _TOKENS: tuple[TokenCount, ...] = get_args(TokenCount)
 _Required = Literal["attempt_id", "request_key", "ask", "judge_model", "mode", "state"]

@@ -50,7 +50,6 @@ from tiltyard.runs.ab_lead import (
     points,
     slot_preference,
 )
-from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.manifest import (
     BATTLES,
     DIMENSION_RATINGS,
@@ -72,7 +71,7 @@ from tiltyard.runs.manifest import (
 from tiltyard.runs.run_folder import plain_names
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_files import question_file, read_run_documents
-from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_manifest import OVERALL, TournamentManifest
 from tiltyard.runs.tournament_verification import configured_checks
 from tiltyard.runs.verification_checks import drawn_with
 

@@ -48,7 +48,6 @@ from tiltyard.report.verdict_parts import (
     part_name,
 )
 from tiltyard.runs.dimension_ratings import rate_dimensions, scoring_choices
-from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, OVERALL, JudgedRun
 from tiltyard.runs.manifest import (
     BATTLE_LINES,
     BATTLES,
@@ -70,7 +69,14 @@ from tiltyard.runs.manifest import (
 )
 from tiltyard.runs.run_costs import costs_document, read_attempts
 from tiltyard.runs.run_folder import bootstrap_columns, evaluated_models, ratings_document
-from tiltyard.runs.tournament_manifest import ReportDataEntry, TournamentManifest, draft_manifest
+from tiltyard.runs.tournament_manifest import (
+    ATTEMPT_COLUMNS,
+    OVERALL,
+    JudgedRun,
+    ReportDataEntry,
+    TournamentManifest,
+    draft_manifest,
+)
 from tiltyard.runs.verdict_pass import (
     HumanVotes,
     ResponseIndex,

@@ -40,11 +40,16 @@ from tiltyard.files.canonical_columns import STYLE
 from tiltyard.files.style_text import TextStyle, measure_style
 from tiltyard.report.escapes import csv_text
 from tiltyard.report.run_documents import DiagnosticsDocument, EloDocument, EloEntry, JudgeAgreement
-from tiltyard.runs.judged_run import OVERALL, JudgedRun
 from tiltyard.runs.manifest import ZIP_EPOCH
 from tiltyard.runs.run_costs import QuestionIndex
 from tiltyard.runs.run_folder import finite
-from tiltyard.runs.tournament_manifest import TournamentManifest, prompt_of, prompt_set_hash
+from tiltyard.runs.tournament_manifest import (
+    OVERALL,
+    JudgedRun,
+    TournamentManifest,
+    prompt_of,
+    prompt_set_hash,
+)
 
 PAIR_COLUMNS = (
     *("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent"),

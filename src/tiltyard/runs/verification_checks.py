@@ -18,8 +18,8 @@ from tiltyard.core.battles import Battle
 from tiltyard.errors import TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_writer import json_line
+from tiltyard.files.input_file import bounded_lines
 from tiltyard.files.parquet_tables import read_columns
-from tiltyard.files.read_limits import bounded_lines
 from tiltyard.foundation.local_files import open_regular, read_regular
 from tiltyard.foundation.option_names import quoted
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line, parse_document

@@ -20,10 +20,8 @@ from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings import BradleyTerry, Ratings
 from tiltyard.core.ratings.group_fit import fit_groups
-from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import score_pairs
+from tiltyard.core.ratings.pairs import Scoring, comparable_groups, laplacians, score_pairs
 from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.core.ratings.scoring import Scoring, laplacians
 from tiltyard.errors import CannotRate
 from tiltyard.foundation.arrays import Floats, Ints
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT

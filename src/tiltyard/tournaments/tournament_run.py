@@ -27,7 +27,6 @@ from tiltyard.judges.judging_run import (
 )
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.requests import JudgeSetup, judge_price, open_judges
-from tiltyard.runs.judged_run import AttemptRow, JudgedRun
 from tiltyard.runs.run_costs import dollars_text
 from tiltyard.runs.tournament_files import (
     CONFIG,
@@ -36,6 +35,7 @@ from tiltyard.runs.tournament_files import (
     read_run_documents,
     write_judged_run,
 )
+from tiltyard.runs.tournament_manifest import AttemptRow, JudgedRun
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.model_endpoints import REPLAY
 from tiltyard.settings.prices import (

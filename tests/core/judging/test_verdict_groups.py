@@ -8,8 +8,8 @@ from support.judged_rows import failed, judged_from, questions_of, said
 from tiltyard.core.battles import Label, Outcome
 from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.reconciliation import group_verdicts
 from tiltyard.core.judging.verdict import VerdictStep
-from tiltyard.core.judging.verdict_groups import group_verdicts
 
 FIRST, EVEN, SECOND = VerdictStep.FIRST, VerdictStep.EVEN, VerdictStep.SECOND
 MATCH = Match("d", "p", "x", "y")

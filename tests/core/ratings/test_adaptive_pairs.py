@@ -8,8 +8,8 @@ from support.worlds import table
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.log_findings import pairing_findings
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 
 M = 8

@@ -14,9 +14,7 @@ from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, newton
 from tiltyard.core.ratings import pairs as pair_sums
-from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import score_pairs
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring, comparable_groups, score_pairs
 from tiltyard.errors import BadOption, CannotRate
 
 UNIT = 400.0 / math.log(10.0)

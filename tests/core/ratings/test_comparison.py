@@ -12,8 +12,8 @@ from support.worlds import battles, counted, drawn, table, told
 from tiltyard.core.battles import Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.comparison import compare_models
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
 
 

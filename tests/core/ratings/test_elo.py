@@ -17,7 +17,7 @@ from tiltyard.core.ratings.kernels.elo import (
     play_shuffled_loop,
     play_shuffled_vectors,
 )
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.errors import BadOption, CannotRate
 
 SHORT = {"n_permutations": 10, "n_bootstraps": 8, "n_orders": 3}

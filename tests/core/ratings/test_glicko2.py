@@ -12,7 +12,7 @@ from support.worlds import drawn, names, rows, table, told
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import Glicko2, Glicko2State
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.errors import BadOption, CannotRate
 
 POINTS = 173.7178

@@ -14,8 +14,7 @@ from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2, newton
 from tiltyard.core.ratings.findings import MIN_BATTLES, MIN_PROMPTS, SAMPLE_VOTERS
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
-from tiltyard.core.ratings.pairs import score_pairs
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring, score_pairs
 
 EVEN = "a>b*30 b>a*30"
 QUICK = {

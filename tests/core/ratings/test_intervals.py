@@ -15,9 +15,9 @@ from tiltyard.core.ratings import BradleyTerry, leave_one_out
 from tiltyard.core.ratings.bootstrap import _Poisson, cluster_multiplicities, cluster_numbers, uniform_numbers
 from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.leave_one_out import distinct_keys, two_way_keys
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.result import basis_text
-from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import critical_value, these_prompts_interval
 from tiltyard.errors import CannotRate
 

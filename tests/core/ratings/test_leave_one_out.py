@@ -12,8 +12,8 @@ from tiltyard.core.ratings import BradleyTerry, Elo, leave_one_out
 from tiltyard.core.ratings.group_fit import fit_with_style
 from tiltyard.core.ratings.leave_one_out import leave_one_out as left_out
 from tiltyard.core.ratings.leave_one_out import prompt_key
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.core.ratings.scoring import Scoring
 
 M = 5
 #: Prompts weigh what they weigh, however uneven.

@@ -11,11 +11,9 @@ from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.battles.cluster_keys import mix_bits
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.group_fit import fit_groups
-from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.level_test import departing_levels, holds_whole_prompts
-from tiltyard.core.ratings.pairs import score_pairs
+from tiltyard.core.ratings.pairs import Scoring, comparable_groups, score_pairs
 from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
 
 M = 10

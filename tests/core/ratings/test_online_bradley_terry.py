@@ -14,7 +14,7 @@ from support.worlds import drawn, mirrored, relabelled, rows, table
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.errors import BadOption
 
 UNIT = 400.0 / math.log(10.0)

@@ -7,9 +7,8 @@ from support.worlds import drawn
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.online_bradley_terry import refit
-from tiltyard.core.ratings.pairs import pairs_from_points
+from tiltyard.core.ratings.pairs import laplacians, pairs_from_points
 from tiltyard.core.ratings.portable_functions import invert, subtract_products, sum_rows, weighted_sum
-from tiltyard.core.ratings.scoring import laplacians
 
 
 def spd(m, seed=0):

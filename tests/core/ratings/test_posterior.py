@@ -15,8 +15,7 @@ from support.worlds import drawn, styled, table, told
 from tiltyard.core.ratings import BradleyTerry, leave_one_out, posterior
 from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.newton import Likelihood
-from tiltyard.core.ratings.pairs import score_pairs
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring, score_pairs
 
 UNIT = 400.0 / np.log(10.0)
 SD = 300.0 / UNIT

@@ -10,10 +10,9 @@ from scipy.stats import norm, t
 from support.worlds import names, table, told
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, Glicko2, Ratings
-from tiltyard.core.ratings.pairs import BattleRecord
+from tiltyard.core.ratings.pairs import BattleRecord, Scoring
 from tiltyard.core.ratings.ranks import Flip, claims_over_all, rank_models, votes_to_flip
 from tiltyard.core.ratings.result import Uncertainty
-from tiltyard.core.ratings.scoring import Scoring
 
 
 def ratings(rating, covariance, group=None, dof=np.inf):

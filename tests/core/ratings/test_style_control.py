@@ -10,7 +10,7 @@ from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, leave_one_out, style_control
 from tiltyard.core.ratings.kernels import style_control as kernels
 from tiltyard.core.ratings.kernels.style_control import gradient_loop, gradient_vectors
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.errors import CannotRate
 
 UNIT = 400.0 / math.log(10.0)

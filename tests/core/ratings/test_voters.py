@@ -10,8 +10,8 @@ from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.core.ratings.leave_one_out import two_way_keys
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import voters_differ
 
 M = 4

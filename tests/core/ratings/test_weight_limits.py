@@ -16,7 +16,7 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.bradley_terry import weigh_pairs_evenly
 from tiltyard.core.ratings.comparison import compare_models
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.core.ratings.weight_limits import _kept, limit_shares
 from tiltyard.errors import BadOption
 

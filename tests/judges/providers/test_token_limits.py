@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiltyard.judges.providers.json_bodies import (
+from tiltyard.judges.providers.provider import (
     allowed_tokens,
     alternative_limit_field,
     token_limit,

@@ -11,8 +11,7 @@ from support.served import served
 from tiltyard.foundation.telemetry import REFUSED_IDENTITY_HEADERS, recording
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.settings.sign_in_settings import GroupRole, SignInSettings
+from tiltyard.settings.serving_settings import GroupRole, ServingSettings, SignInSettings
 
 HTML = {"accept": "text/html"}
 VOTE = "/arenas/arena/vote"

@@ -12,7 +12,7 @@ from support.live_arenas import made_arena
 from support.served import served
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.settings.sign_in_settings import SignInSettings
+from tiltyard.settings.serving_settings import SignInSettings
 
 _SERVER = """
 import sys

@@ -10,7 +10,7 @@ from support.postgres_servers import fresh_database
 from support.scripted_provider import CLIENT, SECRET_OF_CLIENT, scripted_provider
 from support.served import PASSWORD, make_operator, served
 from tiltyard.postgres.connections import connect
-from tiltyard.settings.sign_in_settings import GroupRole, SignInSettings
+from tiltyard.settings.serving_settings import GroupRole, SignInSettings
 
 HTML = {"accept": "text/html"}
 ROLES = (

@@ -17,8 +17,7 @@ from tiltyard.client import Client
 from tiltyard.errors import NotAdmitted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.settings.sign_in_settings import SignInSettings
+from tiltyard.settings.serving_settings import ServingSettings, SignInSettings
 from tiltyard.web.access.cookies import Cookies
 
 HTML = {"accept": "text/html"}

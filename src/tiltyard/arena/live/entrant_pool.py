@@ -17,8 +17,7 @@ from tiltyard.arena.live.live_store import list_entrants, lock_spending, reserve
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
 from tiltyard.judges.chat_models import ChatModel, EntrantHealth, describe_problem, open_chat_model
-from tiltyard.judges.providers.json_bodies import encode_body
-from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamEnd, StreamTimeouts
+from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamEnd, StreamTimeouts, encode_body
 from tiltyard.judges.requests import token_upper_bound
 from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.postgres.statements import statement

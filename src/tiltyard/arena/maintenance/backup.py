@@ -29,7 +29,7 @@ from tiltyard._version import __version__
 from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.arena.content.stored_conversations import MAX_RESPONSE_BYTES
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
-from tiltyard.files.read_limits import ARCHIVE_READ_BYTES
+from tiltyard.files.input_file import ARCHIVE_READ_BYTES
 from tiltyard.foundation.local_files import open_regular, remove_drafts, replace_file
 from tiltyard.postgres.binaries import Binaries, find_pg_dump_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors

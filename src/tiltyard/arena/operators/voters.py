@@ -34,7 +34,7 @@ from tiltyard.core.integrity.voter_tests import (
     find_unlike_voters,
 )
 from tiltyard.core.policy.state.events import Unrated
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 

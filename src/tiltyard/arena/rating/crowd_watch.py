@@ -42,7 +42,7 @@ from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, Voter
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
 from tiltyard.core.policy.state.events import NO_MARK, VoteMark
 from tiltyard.core.policy.validity.arena_fold import decode_state, encode_state
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Ints
 from tiltyard.postgres.connections import translate_errors

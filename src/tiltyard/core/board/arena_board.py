@@ -39,8 +39,7 @@ from tiltyard.core.policy.validity.publication import Badge, EvaluationHistory, 
 from tiltyard.core.policy.validity.rules import Rule, float_or_none
 from tiltyard.core.policy.validity.serving_fairness import ServingFairness, measure_serving, serving_findings
 from tiltyard.core.ratings import BradleyTerry, Finding, newton
-from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import PairScores, score_pairs
+from tiltyard.core.ratings.pairs import PairScores, comparable_groups, score_pairs
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Bools, Floats, Ints

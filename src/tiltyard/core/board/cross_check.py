@@ -22,10 +22,9 @@ from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.core.ratings import BradleyTerry, Interval, Ratings
 from tiltyard.core.ratings.findings import MIN_DOF, Finding
 from tiltyard.core.ratings.group_fit import fit_groups
-from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.leave_one_out import leave_one_out
 from tiltyard.core.ratings.level_test import departure_by_group
-from tiltyard.core.ratings.pairs import score_pairs
+from tiltyard.core.ratings.pairs import comparable_groups, score_pairs
 from tiltyard.core.ratings.ranks import rank_models, tiers_of
 from tiltyard.core.ratings.result import Uncertainty
 from tiltyard.core.ratings.sentences import first_of

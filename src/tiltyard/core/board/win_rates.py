@@ -26,9 +26,8 @@ from tiltyard.core.ratings import BradleyTerry, RatingMethod
 from tiltyard.core.ratings.findings import MIN_DOF, Finding
 from tiltyard.core.ratings.group_fit import fit_groups, fit_with_style
 from tiltyard.core.ratings.leave_one_out import prompt_key
-from tiltyard.core.ratings.pairs import score_pairs
+from tiltyard.core.ratings.pairs import Scoring, score_pairs, sum_by_index
 from tiltyard.core.ratings.proportions import wilson_interval
-from tiltyard.core.ratings.scoring import Scoring, sum_by_index
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.core.ratings.variance import (
     ZERO_VARIANCE_TOLERANCE,

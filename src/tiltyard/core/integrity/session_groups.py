@@ -45,7 +45,7 @@ from tiltyard.core.integrity.voter_tests import (
     VoterTest,
     outcome_probabilities,
 )
-from tiltyard.core.ratings.scoring import sum_by_index
+from tiltyard.core.ratings.pairs import sum_by_index
 from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: How often a session of honest voters may be flagged, by each test.

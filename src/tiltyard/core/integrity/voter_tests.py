@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tiltyard.core.ratings.newton import expected_score, fit_pairs
-from tiltyard.core.ratings.pairs import pairs_by_sorting, tie_share
-from tiltyard.core.ratings.scoring import sum_by_index
+from tiltyard.core.ratings.pairs import pairs_by_sorting, sum_by_index, tie_share
 from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: Fewer votes of a session than this show nothing.

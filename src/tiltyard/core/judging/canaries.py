@@ -15,7 +15,7 @@ from types import MappingProxyType
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import Match, stable_id
 from tiltyard.core.judging.question import Question, QuestionPurpose, QuestionTexts
-from tiltyard.core.judging.verdict_groups import passes
+from tiltyard.core.judging.reconciliation import passes
 
 #: A response this short is neither truncated nor shuffled.
 _MIN_RESPONSE_CHARACTERS = 40

@@ -18,9 +18,7 @@ from scipy.special import ndtri, pdtr
 from tiltyard.core.battles import CodedBattles, Counts, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, mix_bits
 from tiltyard.core.ratings import newton
-from tiltyard.core.ratings.groups import has_tie_parameter
-from tiltyard.core.ratings.pairs import PairScores, tie_share
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import PairScores, Scoring, has_tie_parameter, tie_share
 from tiltyard.foundation.arrays import Floats, Ints
 
 #: A replicate's pair sums, by its number.

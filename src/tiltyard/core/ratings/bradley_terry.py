@@ -14,17 +14,21 @@ from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.bootstrap import battle_draws, cluster_draws, refit
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups, fit_with_style
-from tiltyard.core.ratings.groups import comparable_groups, data_findings, group_findings
-from tiltyard.core.ratings.pairs import PairScores, count_records, score_pairs
-from tiltyard.core.ratings.posterior import ContrastInterval, Posterior, nearly_one_sided
-from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings, Uncertainty
-from tiltyard.core.ratings.scoring import (
+from tiltyard.core.ratings.pairs import (
+    PairScores,
     Scoring,
+    comparable_groups,
+    count_records,
+    data_findings,
+    group_findings,
     require_above_zero,
     require_at_least,
     require_level,
     require_number,
+    score_pairs,
 )
+from tiltyard.core.ratings.posterior import ContrastInterval, Posterior, nearly_one_sided
+from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings, Uncertainty
 from tiltyard.core.ratings.variance import (
     VarianceEstimate,
     critical_value,

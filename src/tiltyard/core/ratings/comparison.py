@@ -13,11 +13,10 @@ from tiltyard.core.battles import Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.pairs import count_records, score_pairs
+from tiltyard.core.ratings.pairs import Scoring, count_records, score_pairs
 from tiltyard.core.ratings.posterior import Posterior, nearly_one_sided
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.result import Ratings, speaks_of_these_voters
-from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.foundation.arrays import Ints

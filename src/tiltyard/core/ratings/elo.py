@@ -13,7 +13,6 @@ import numpy.typing as npt
 from tiltyard.core.battles import KIND_COUNT, Table
 from tiltyard.core.ratings.bootstrap import ClusterNumbers, cluster_multiplicities, cluster_numbers
 from tiltyard.core.ratings.findings import MIN_PROMPTS, SAMPLE_VOTERS, Finding
-from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.core.ratings.kernels.elo import (
     pack_battles,
     play_decks_vectors,
@@ -22,9 +21,18 @@ from tiltyard.core.ratings.kernels.elo import (
     play_shuffled_vectors,
 )
 from tiltyard.core.ratings.leave_one_out import prompt_key, two_way_keys, voter_key
-from tiltyard.core.ratings.pairs import count_records, score_pairs
+from tiltyard.core.ratings.pairs import (
+    Scoring,
+    count_records,
+    data_findings,
+    disconnected_finding,
+    numbered_groups,
+    require_above_zero,
+    require_at_least,
+    require_level,
+    score_pairs,
+)
 from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings, Uncertainty
-from tiltyard.core.ratings.scoring import Scoring, require_above_zero, require_at_least, require_level
 from tiltyard.core.ratings.variance import (
     VarianceEstimate,
     choose_clusters,

@@ -11,9 +11,15 @@ from scipy.special import gammaincc
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.group_fit import fit_groups
-from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import PairScores, pairs_by_sorting, score_pairs, tie_share
-from tiltyard.core.ratings.scoring import Scoring, sum_by_index
+from tiltyard.core.ratings.pairs import (
+    PairScores,
+    Scoring,
+    comparable_groups,
+    pairs_by_sorting,
+    score_pairs,
+    sum_by_index,
+    tie_share,
+)
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.foundation.arrays import Floats
 

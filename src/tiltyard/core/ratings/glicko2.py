@@ -10,12 +10,19 @@ import numpy as np
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.core.ratings.kernels.exponential import exp
 from tiltyard.core.ratings.kernels.glicko2 import GLICKO_POINTS, Glicko2State, fold_votes
-from tiltyard.core.ratings.pairs import count_records, score_pairs
+from tiltyard.core.ratings.pairs import (
+    Scoring,
+    count_records,
+    data_findings,
+    disconnected_finding,
+    numbered_groups,
+    require_above_zero,
+    require_at_least,
+    score_pairs,
+)
 from tiltyard.core.ratings.result import Ratings
-from tiltyard.core.ratings.scoring import Scoring, require_above_zero, require_at_least
 from tiltyard.errors import CannotRate
 from tiltyard.foundation.compiled_kernels import (
     KernelChoice,

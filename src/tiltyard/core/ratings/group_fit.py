@@ -10,11 +10,9 @@ import numpy as np
 
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings import newton
-from tiltyard.core.ratings.groups import has_tie_parameter
 from tiltyard.core.ratings.leave_one_out import RowInformation, RowScores
-from tiltyard.core.ratings.pairs import PairScores, tie_share
+from tiltyard.core.ratings.pairs import PairScores, Scoring, has_tie_parameter, tie_share
 from tiltyard.core.ratings.result import RatingExtras
-from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.style_control import StylePrior, fit_style
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.foundation.arrays import Floats, Ints

@@ -37,8 +37,8 @@ from tiltyard.core.battles import Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import MIN_DOF, Finding
+from tiltyard.core.ratings.pairs import laplacians, sum_by_index
 from tiltyard.core.ratings.result import Ratings, Uncertainty
-from tiltyard.core.ratings.scoring import laplacians, sum_by_index
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 from tiltyard.errors import BadOption

@@ -30,7 +30,7 @@ from scipy.sparse import coo_array
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.newton import cholesky
-from tiltyard.core.ratings.scoring import sum_by_index
+from tiltyard.core.ratings.pairs import sum_by_index
 from tiltyard.foundation.arrays import Floats, Ints
 
 Indices = npt.NDArray[np.integer[Any]]

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.leave_one_out import KeyOf, RowScores
-from tiltyard.core.ratings.scoring import sum_by_index
+from tiltyard.core.ratings.pairs import sum_by_index
 from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 #: The columns that are tested, where battles have them. A day is that of the battle's time.

@@ -14,7 +14,7 @@ from tiltyard.core.battles.alike_names import alike_names
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.battles.outcome import Kind
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.pairs import Scoring
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.foundation.arrays import Floats, Ints
 

@@ -15,8 +15,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.special import expit
 
-from tiltyard.core.ratings.pairs import PairScores
-from tiltyard.core.ratings.scoring import sum_by_index
+from tiltyard.core.ratings.pairs import PairScores, sum_by_index
 from tiltyard.foundation.arrays import Floats
 
 #: Newton's error is squared at each step: after a step this small (in logits) 1e-10 is left.

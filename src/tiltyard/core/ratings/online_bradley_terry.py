@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles, Kind
-from tiltyard.core.ratings.pairs import PairScores, pairs_from_points
+from tiltyard.core.ratings.pairs import PairScores, Scoring, pairs_from_points, sum_by_index
 from tiltyard.core.ratings.portable_functions import (
     LN_10,
     PENDING_ROWS,
@@ -38,7 +38,6 @@ from tiltyard.core.ratings.portable_functions import (
     sum_rows,
     weighted_sum,
 )
-from tiltyard.core.ratings.scoring import Scoring, sum_by_index
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Floats
 

@@ -16,10 +16,8 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.findings import MIN_DOF
 from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
-from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import PairScores, score_pairs
+from tiltyard.core.ratings.pairs import PairScores, Scoring, comparable_groups, score_pairs
 from tiltyard.core.ratings.result import Ratings
-from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 from tiltyard.foundation.arrays import Bools, Floats, Ints
 

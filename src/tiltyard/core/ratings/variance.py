@@ -14,7 +14,6 @@ from tiltyard.core.battles import Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, SAMPLE_VOTERS, WARN_DOF, Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
-from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.leave_one_out import (
     KeyOf,
     Meat,
@@ -27,9 +26,8 @@ from tiltyard.core.ratings.leave_one_out import (
     voter_key,
 )
 from tiltyard.core.ratings.level_test import departing_levels, holds_whole_prompts, level_key
-from tiltyard.core.ratings.pairs import score_pairs, tie_share
+from tiltyard.core.ratings.pairs import Scoring, comparable_groups, score_pairs, tie_share
 from tiltyard.core.ratings.result import Interval, Ratings, Uncertainty
-from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of, plural
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.foundation.arrays import Bools, Floats, Ints

@@ -14,7 +14,7 @@ from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.leave_one_out import KeyIndex, KeyOf, prompt_key, sorted_distinct, voter_key
-from tiltyard.core.ratings.scoring import Scoring, sum_by_index
+from tiltyard.core.ratings.pairs import Scoring, sum_by_index
 from tiltyard.foundation.arrays import Floats
 
 #: With few clusters a limit below 1/n cannot hold: each may weigh this much more than the same for all.

@@ -24,8 +24,8 @@ from tiltyard.files.answer import (
     json_text,
     read_messages,
 )
+from tiltyard.files.input_file import Records
 from tiltyard.files.judgments import prompt_id
-from tiltyard.files.records import Records
 
 
 def _read_words() -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:

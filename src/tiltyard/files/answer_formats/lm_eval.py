@@ -29,8 +29,8 @@ from tiltyard.files.answer import (
     read_messages,
 )
 from tiltyard.files.answer_formats.answer_tables import all_records
+from tiltyard.files.input_file import Records
 from tiltyard.files.json_records import load_json
-from tiltyard.files.records import Records
 
 _NAME = re.compile(
     r"samples_(?P<task>.+?)(?:_(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?))?\.jsonl(?:\.gz|\.zst)?"

@@ -22,7 +22,7 @@ from tiltyard.files.answer import (
 )
 from tiltyard.files.answer_formats.answer_tables import all_records
 from tiltyard.files.format_detection import open_records
-from tiltyard.files.records import Records
+from tiltyard.files.input_file import Records
 
 _QUESTIONS = "question.jsonl"
 

@@ -31,9 +31,8 @@ from tiltyard.files.answer import (
     read_messages,
 )
 from tiltyard.files.answer_formats.answer_tables import all_records
-from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.files.input_file import InputFile, Record, Records, translate_read_errors
 from tiltyard.files.json_records import JsonScanner
-from tiltyard.files.records import Record, Records
 
 #: The reason of a failure that is an error and no failed assertion.
 _ERROR_CODE = 2

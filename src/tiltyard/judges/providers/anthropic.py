@@ -14,16 +14,8 @@ from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption
 from tiltyard.judges.providers.faults import error_in_reply, parse_error_document, unreadable_reply
 from tiltyard.judges.providers.http_client import HttpProvider
-from tiltyard.judges.providers.json_bodies import (
-    VERDICT_TOOL,
-    checked_options,
-    encode_body,
-    parse_time,
-    parse_token_count,
-    repair_surrogates,
-    served_model,
-)
 from tiltyard.judges.providers.provider import (
+    VERDICT_TOOL,
     BatchEntry,
     BatchItem,
     BatchStatus,
@@ -32,6 +24,12 @@ from tiltyard.judges.providers.provider import (
     ChatRequest,
     StreamStop,
     Usage,
+    checked_options,
+    encode_body,
+    parse_time,
+    parse_token_count,
+    repair_surrogates,
+    served_model,
 )
 from tiltyard.judges.providers.stream_readers import ServerEvent, StreamReader
 

@@ -15,8 +15,7 @@ from email.utils import parsedate_to_datetime
 import aiohttp
 
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.providers.json_bodies import parse_body
-from tiltyard.judges.providers.provider import LONGEST_WAIT_SECONDS
+from tiltyard.judges.providers.provider import LONGEST_WAIT_SECONDS, parse_body
 
 _THROTTLED = frozenset({429, 503, 529})
 _RETRYABLE = frozenset({408, 409, 425})

@@ -33,7 +33,6 @@ from tiltyard.judges.providers.faults import (
     to_provider_fault,
     unreadable_reply,
 )
-from tiltyard.judges.providers.json_bodies import encode_body, parse_body
 from tiltyard.judges.providers.provider import (
     BatchStatus,
     Body,
@@ -42,6 +41,8 @@ from tiltyard.judges.providers.provider import (
     StreamEnd,
     StreamPiece,
     StreamTimeouts,
+    encode_body,
+    parse_body,
 )
 from tiltyard.judges.providers.stream_readers import (
     EventParser,

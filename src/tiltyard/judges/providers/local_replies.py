@@ -21,14 +21,17 @@ from tiltyard.errors import BadOption, MissingExtra, ProviderFault, UnreadableFi
 from tiltyard.files.answer import Answer
 from tiltyard.foundation.local_files import read_regular
 from tiltyard.foundation.option_names import quoted
-from tiltyard.judges.providers.json_bodies import (
+from tiltyard.judges.providers.provider import (
+    Body,
+    Capabilities,
+    Provider,
+    Usage,
     checked_options,
     parse_body,
     parse_token_count,
     repair_surrogates,
     served_model,
 )
-from tiltyard.judges.providers.provider import Body, Capabilities, Provider, Usage
 from tiltyard.settings.model_endpoints import PROVIDERS, PYTHON, REPLAY, EndpointRoute
 
 if TYPE_CHECKING:

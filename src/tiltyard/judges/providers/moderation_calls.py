@@ -9,8 +9,7 @@ from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.endpoints import Endpoint, checked_base_url
 from tiltyard.judges.providers.faults import unreadable_reply
 from tiltyard.judges.providers.http_client import HttpClient
-from tiltyard.judges.providers.json_bodies import encode_body
-from tiltyard.judges.providers.provider import ChatTurn
+from tiltyard.judges.providers.provider import ChatTurn, encode_body
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import CheckEndpointSection, GuardSection, ModerationEndpointSection
 

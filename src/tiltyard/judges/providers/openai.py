@@ -18,18 +18,9 @@ from tiltyard.judges.providers.faults import (
     unreadable_reply,
 )
 from tiltyard.judges.providers.http_client import HttpProvider
-from tiltyard.judges.providers.json_bodies import (
+from tiltyard.judges.providers.provider import (
     LIMIT_FIELDS,
     VERDICT_TOOL,
-    checked_options,
-    encode_body,
-    parse_body,
-    parse_time,
-    parse_token_count,
-    repair_surrogates,
-    served_model,
-)
-from tiltyard.judges.providers.provider import (
     BatchEntry,
     BatchItem,
     BatchStatus,
@@ -38,6 +29,13 @@ from tiltyard.judges.providers.provider import (
     ChatRequest,
     StreamStop,
     Usage,
+    checked_options,
+    encode_body,
+    parse_body,
+    parse_time,
+    parse_token_count,
+    repair_surrogates,
+    served_model,
 )
 from tiltyard.judges.providers.stream_readers import ServerEvent, StreamReader
 

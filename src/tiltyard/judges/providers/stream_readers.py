@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.faults import unreadable_reply
-from tiltyard.judges.providers.json_bodies import parse_body, repair_surrogates
-from tiltyard.judges.providers.provider import Body, StreamEnd, StreamPiece, StreamStop, StreamTimeouts, Usage
+from tiltyard.judges.providers.provider import (
+    Body,
+    StreamEnd,
+    StreamPiece,
+    StreamStop,
+    StreamTimeouts,
+    Usage,
+    parse_body,
+    repair_surrogates,
+)
 
 if TYPE_CHECKING:
     import aiohttp

@@ -29,7 +29,7 @@ from tiltyard.identity.oidc_client import (
     check_subject,
     clean_name,
 )
-from tiltyard.settings.sign_in_settings import SignInSettings
+from tiltyard.settings.serving_settings import SignInSettings
 from tiltyard.web.access.cookies import Cookies
 from tiltyard.web.access.rate_limits import is_inside
 

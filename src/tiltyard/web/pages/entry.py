@@ -27,7 +27,7 @@ from tiltyard.arena.operators.panels import PanelRater, find_rater_by_invitation
 from tiltyard.errors import IdentityFault, NotAdmitted, NotAllowed, NotFound
 from tiltyard.foundation.telemetry import SESSIONS
 from tiltyard.identity.oidc_client import PersonIdentity
-from tiltyard.settings.sign_in_settings import SignInSettings
+from tiltyard.settings.serving_settings import SignInSettings
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.access.identities import Identities

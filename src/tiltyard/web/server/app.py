@@ -26,8 +26,7 @@ from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.arena.voting.response_kinds import ResponseKinds
 from tiltyard.arena.voting.sent_responses import Receipts
 from tiltyard.foundation.telemetry import recording
-from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.settings.sign_in_settings import SignInSettings
+from tiltyard.settings.serving_settings import ServingSettings, SignInSettings
 from tiltyard.web import assets
 from tiltyard.web.access.access import Access, Context, put_context
 from tiltyard.web.access.cookies import VOTER_COOKIE, Cookies

@@ -19,8 +19,7 @@ from tiltyard.errors import BadOption, NotFound
 from tiltyard.foundation.local_files import lock_file
 from tiltyard.postgres.embedded_server import open_long_lived_database
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.serving_settings import HOST_ADVICE, ServingSettings
-from tiltyard.settings.sign_in_settings import read_sign_in
+from tiltyard.settings.serving_settings import HOST_ADVICE, ServingSettings, read_sign_in
 from tiltyard.web.edge.logs import configure_logging
 from tiltyard.web.server.supervisor import Supervisor
 

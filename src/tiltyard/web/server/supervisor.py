@@ -29,8 +29,7 @@ from tiltyard.foundation.telemetry import CHILD_RESTARTS, FOLDER_VARIABLE, recor
 from tiltyard.postgres.embedded_server import OpenedDatabase
 from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.environment import ONE_THREAD, Environment, read_environment
-from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.settings.sign_in_settings import read_sign_in
+from tiltyard.settings.serving_settings import ServingSettings, read_sign_in
 from tiltyard.web.edge.logs import configure_logging, log_event, log_failure
 
 if TYPE_CHECKING:

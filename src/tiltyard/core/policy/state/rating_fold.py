@@ -21,8 +21,8 @@ from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.core.ratings.kernels.exponential import exp
 from tiltyard.core.ratings.kernels.glicko2 import GLICKO_POINTS, Glicko2State, fold_votes
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
+from tiltyard.core.ratings.pairs import require_number
 from tiltyard.core.ratings.portable_functions import LN_10
-from tiltyard.core.ratings.scoring import require_number
 from tiltyard.errors import BadOption
 from tiltyard.foundation.arrays import Bools, Floats
 

@@ -37,9 +37,7 @@ from scipy.special import expit
 
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings.group_fit import fit_groups
-from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import pairs_by_sorting
-from tiltyard.core.ratings.scoring import sum_by_index
+from tiltyard.core.ratings.pairs import comparable_groups, pairs_by_sorting, sum_by_index
 from tiltyard.foundation.arrays import Bools, Floats, Ints
 
 MIN_CONSISTENCY_PROMPTS = 5

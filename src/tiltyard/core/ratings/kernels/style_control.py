@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tiltyard.core.ratings.scoring import sum_by_index
+from tiltyard.core.ratings.pairs import sum_by_index
 from tiltyard.foundation.arrays import Floats
 
 Ints = npt.NDArray[np.integer[Any]]

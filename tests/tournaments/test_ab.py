@@ -477,6 +477,7 @@ class TestFamilies:
         one = tiltyard.ab(tmp_path / a, tmp_path / "runs/1.jsonl")
         assert found.high - found.low < one.high - one.low
 
+    @pytest.mark.slow
     def test_a_column_for_each_model_is_judged(self, tmp_path, billed):
         lines = [f"q{k},Question {k}?,A poor one {k},A fine one {k},0.5" for k in range(40)]
         (tmp_path / "wide.csv").write_text("\n".join(["id,prompt,old,new,score", *lines]))
@@ -785,6 +786,7 @@ class TestProof:
         assert Arranged(tmp_path).call("verify", folder).code == 0
         assert Arranged(tmp_path).call("read", folder, "--failed-checks").code == 0
 
+    @pytest.mark.slow
     def test_a_later_run_plants_four(self, tmp_path, billed):
         alike(tmp_path)
         judged(tmp_path, billed, *WIDE)

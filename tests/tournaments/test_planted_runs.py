@@ -53,6 +53,7 @@ def test_sixteen_are_planted_and_then_four_and_nothing_rated_knows_of_them(tmp_p
         arranged.done("verify", out)
 
 
+@pytest.mark.slow(but_every=2)
 @pytest.mark.parametrize(("model", "names"), [("likes-model-1", set()), ("ties", {"fails-canaries"})])
 def test_a_judge_that_misses_them_has_a_finding(tmp_path, billed, model, names):
     arranged = planted_run(tmp_path, billed, model)

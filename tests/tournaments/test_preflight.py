@@ -103,6 +103,7 @@ def test_a_run_killed_in_its_preflight_goes_on(tmp_path, billed):
     assert arranged.document("costs.json")["actual"]["paid_and_lost"]["calls"] == 1
 
 
+@pytest.mark.slow
 def test_a_judge_by_batch_is_tried_by_a_small_run_whose_replies_the_batches_use(tmp_path, billed):
     arranged = judged(tmp_path, billed, "any", batch=True)
     untried = arranged.done("run", arranged.config, "--output-dir", "untried", home="other")

@@ -72,6 +72,7 @@ def test_another_judge_judges_everything_and_the_first_folder_stays(tmp_path, bi
     assert Counter(row["state"] for row in arranged.verdicts())["ok"] == SERVED
 
 
+@pytest.mark.slow
 def test_the_other_judges_of_a_panel_go_on_and_a_successor_pays_for_itself_only(tmp_path, billed):
     panel = {"pilot": {"judges": list(MODELS), "prompts": "all"}}
     arranged = judged(tmp_path, billed.judge(concurrency=4), modes=panel)

@@ -11,6 +11,7 @@ import pytest
 from support.postgres_servers import fresh_database
 from support.role_operators import NO_ROLE, operators_of_every_role
 from support.served import make_token
+from support.sizes import sized
 from support.visitors import furnished
 from tiltyard.arena.accounts import OPERATOR_ROLES, includes_role
 from tiltyard.postgres.connections import connect
@@ -180,7 +181,8 @@ def test_a_role_that_is_too_small_is_told_on_a_page_which_one_is_needed_and_who_
 def test_the_menu_has_only_what_one_may_do(operators):
     """Every link and form of the pages that a role sees leads to what it may use."""
     clients = operators[0]
-    for holder in (("analyst", "arena"), ("moderator", "arena"), ("operator", "arena"), ("analyst", None)):
+    holders = (("analyst", "arena"), ("operator", "arena"), ("moderator", "arena"), ("analyst", None))
+    for holder in holders[: sized(2, 4)]:
         seen = set()
         todo = ["/operator", "/operator/arenas/arena"]
         while todo:

@@ -232,6 +232,7 @@ def test_what_was_committed_survives_an_immediate_stop(used):
     assert server.stop()
 
 
+@pytest.mark.slow
 def test_what_was_committed_survives_the_servers_own_death(used):
     server = embedded(used)
     with connect(server.start()) as connection:

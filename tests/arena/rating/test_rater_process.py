@@ -834,6 +834,7 @@ def take_over(yard, rng):
     return leads, rates
 
 
+@pytest.mark.slow
 def test_when_a_leader_is_killed_another_leads(quick):
     """How soon is measured by name, in tests/faults: a busy machine may take long."""
     yard = quick

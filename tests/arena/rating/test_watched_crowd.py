@@ -120,6 +120,7 @@ def test_a_watch_that_is_killed_anywhere_finds_the_same_at_the_same_positions(
     assert follow(yard, connection, np.random.default_rng(seed)) == signs
 
 
+@pytest.mark.slow
 def test_a_live_arena_is_watched_by_model_and_category_and_goes_on_wherever_it_was_killed(
     yard, connection, monkeypatch
 ):

@@ -33,7 +33,6 @@ from tiltyard.simulation.studies import (
     from_plain,
     median_figure,
     paired_difference,
-    proportion,
     run_study,
     summarise,
     to_plain,
@@ -226,9 +225,6 @@ def test_figures_of_little_or_nothing():
     for make in (summarise, median_figure):
         with pytest.raises(BadOption, match="no values"):
             make([])
-    for hits, n in ((0, 0), (3, 2), (-1, 2)):
-        with pytest.raises(BadOption, match="proportion"):
-            proportion(hits, n)
 
 
 @given(st.integers(1, 60), st.sampled_from([0.8, 0.95]))
@@ -248,14 +244,6 @@ def test_the_interval_of_a_median_holds_the_median_as_often_as_it_says():
     found = [median_figure(rng.exponential(size=25).tolist()) for _ in range(sized(300, 1000))]
     held = sum(one.low <= math.log(2) <= one.high for one in found)
     assert stats.binomtest(held, len(found), found[0].level).pvalue > 1e-3
-
-
-@given(st.integers(1, 300), st.data())
-def test_shares_have_the_interval_of_clopper_and_pearson(n, data):
-    hits = data.draw(st.integers(0, n))
-    found = proportion(hits, n)
-    expected = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
-    assert (found.value, found.low, found.high) == pytest.approx((hits / n, expected.low, expected.high))
 
 
 # Results that are kept: found again if nothing changed, and safe from a kill.

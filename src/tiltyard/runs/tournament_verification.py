@@ -129,10 +129,7 @@ class ResponseTexts(Mapping[tuple[str, str], str]):
 
 
 def _answer(line: bytes) -> Answer:
-    row = parse_document(ANSWERS, line)
-    if not isinstance(row, dict):
-        raise UnreadableFile(f"{ANSWERS}: not a JSON object")
-    return Answer.from_dict(row, ANSWERS)
+    return Answer.from_dict(_object(ANSWERS, line), ANSWERS)
 
 
 class ExpectedQuestions:
@@ -306,7 +303,7 @@ def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:
     for line in lines:
         count += 1
         try:
-            battle = Battle.from_dict(_object(line))
+            battle = Battle.from_dict(_object(BATTLE_LINES, line))
             fit = battle.dimension is not None and json_line(battle.to_dict()) == line
         except (BadBattle, UnreadableFile):
             fit = False
@@ -315,10 +312,10 @@ def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:
     return count, problem
 
 
-def _object(line: bytes) -> dict[str, object]:
-    row = parse_document(BATTLE_LINES, line)
+def _object(where: str, line: bytes) -> dict[str, object]:
+    row = parse_document(where, line)
     if not isinstance(row, dict):
-        raise UnreadableFile("not a JSON object")
+        raise UnreadableFile(f"{where}: not a JSON object")
     return row
 
 

@@ -30,7 +30,7 @@ from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from scipy.special import bdtr, betaincinv, stdtrit
+from scipy.special import bdtr, stdtrit
 
 from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.settings.environment import ONE_THREAD, read_environment
@@ -400,7 +400,7 @@ class MeanFigure:
 
 @dataclass(frozen=True, slots=True)
 class BoundedFigure:
-    """A median over seeds, or a share of trials, with its interval and the coverage of that, ``level``."""
+    """A median over seeds with its interval and the coverage of that, ``level``."""
 
     value: float
     low: float
@@ -437,16 +437,6 @@ def median_figure(values: Sequence[float], level: float = 0.95) -> BoundedFigure
     middle = ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2.0
     covers = 1.0 - 2.0 * float(bdtr(k - 1, n, 0.5))
     return BoundedFigure(middle, ordered[k - 1], ordered[n - k], n, max(covers, 0.0))
-
-
-def proportion(hits: int, n: int, level: float = 0.95) -> BoundedFigure:
-    """A share with the exact interval of Clopper and Pearson, Biometrika 26 (1934)."""
-    if not 0 <= hits <= n or n == 0:
-        raise BadOption(f"{hits} of {n} is not a proportion; expected 0 ≤ hits ≤ n and n above 0")
-    tail = (1.0 - level) / 2.0
-    low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
-    high = float(betaincinv(hits + 1, n - hits, 1.0 - tail)) if hits < n else 1.0
-    return BoundedFigure(hits / n, low, high, n, level)
 
 
 def _count(values: Sequence[float]) -> int:

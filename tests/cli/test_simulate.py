@@ -56,6 +56,7 @@ def test_ctrl_c_keeps_what_is_finished(home, monkeypatch):
     assert kept_seeds(home) == [0]
 
 
+@pytest.mark.slow
 def test_a_person_sees_how_many_worlds_are_done():
     ran = run("simulate", *SMALL, "--seeds", 1, watched=True)
     assert ran.code == 0

@@ -101,6 +101,7 @@ def test_the_nearest_go_together_and_the_others_a_few_at_a_time(monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_it_stops_in_time_and_tells_what_is_left(tmp_path):
     """In a process of its own, as pytest's own state must not meet that of this run."""
     tests = tmp_path / "test_many.py"

@@ -342,6 +342,30 @@ class ConnectionLender(Protocol):
 Database = Connection | ConnectionLender
 
 
+@asynccontextmanager
+async def pipelined_transaction(connection: Connection) -> AsyncIterator[psycopg.AsyncPipeline]:
+    """A transaction whose statements are sent together until an answer is read.
+
+    ``connection.transaction()`` in a pipeline would wait for the answers to BEGIN and before COMMIT.
+    """
+    try:
+        async with connection.pipeline() as pipeline:
+            await connection.execute("BEGIN")
+            yield pipeline
+            await connection.execute("COMMIT")
+    except BaseException:
+        await roll_back(connection)
+        raise
+
+
+async def roll_back(connection: Connection) -> None:
+    """End a transaction that failed; a connection that is lost is closed."""
+    try:
+        await connection.execute("ROLLBACK")
+    except Exception:  # noqa: BLE001 - the connection is gone, and its transaction with it
+        await connection.close()
+
+
 def find_pool_mode(connection: psycopg.Connection, url: str) -> PoolMode:
     """What a pooler at ``url``, to which ``connection`` is open, shares between clients.
 

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 
+from support.faults.cutting_proxy import cutting_proxy
 from support.folded_votes import rows
 from support.live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
 from support.scripted_streams import ScriptedChat, StreamScript, steady
@@ -80,6 +82,23 @@ async def test_a_battle_from_the_prompt_to_the_vote_and_the_names(database: str)
         ("assistant", "Hello there."),
     ] or len(asked) == 2
     assert rows(database, "SELECT count(*) FROM live_calls WHERE state = 'done' AND cost > 0")[0][0] >= 4
+
+
+async def test_a_battle_begins_with_few_round_trips_to_the_database(database: str) -> None:
+    """Each costs its time on the way to the database, under the lock of the arena's budget too."""
+    models = ScriptedModels()
+    models.script(LONG)
+    with cutting_proxy(urlsplit(database).port or 0) as wire:
+        async with live_arena(
+            wire.url(database), models, live_day_dollars=1000.0, live_voter_day_dollars=1000.0
+        ) as (_, battles):
+            found = []
+            for voter in range(1, 7):
+                before = wire.round_trips
+                battle = await battles.ask(Voter(voter), f"Why {voter}?")
+                found.append(wire.round_trips - before)
+                await battles.stop(Voter(voter), battle.matchup)
+    assert min(found) <= 21, found
 
 
 async def test_a_battle_is_nobody_elses(database: str) -> None:

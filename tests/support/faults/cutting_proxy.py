@@ -14,6 +14,8 @@ class CuttingProxy:
     def __init__(self, target: int) -> None:
         self.target = target
         self.port = 0
+        #: How often a client spoke after it had heard the server.
+        self.round_trips = 0
         self._loop = asyncio.new_event_loop()
         self._flowing = asyncio.Event()
         self._wires: set[socket.socket] = set()
@@ -72,8 +74,13 @@ class CuttingProxy:
         try:
             await self._flowing.wait()
             await asyncio.get_running_loop().sock_connect(far, ("127.0.0.1", self.target))
+            heard = asyncio.Event()
+            heard.set()
             await asyncio.wait(
-                {asyncio.create_task(self._pump(near, far)), asyncio.create_task(self._pump(far, near))}
+                {
+                    asyncio.create_task(self._pump(near, far, heard, asks=True)),
+                    asyncio.create_task(self._pump(far, near, heard, asks=False)),
+                }
             )
         except OSError:
             pass
@@ -82,11 +89,18 @@ class CuttingProxy:
             near.close()
             far.close()
 
-    async def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+    async def _pump(
+        self, source: socket.socket, sink: socket.socket, heard: asyncio.Event, *, asks: bool
+    ) -> None:
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while read := await loop.sock_recv(source, 65536):
                 await self._flowing.wait()
+                if not asks:
+                    heard.set()
+                elif heard.is_set():
+                    heard.clear()
+                    self.round_trips += 1
                 await loop.sock_sendall(sink, read)
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)

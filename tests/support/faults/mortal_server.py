@@ -50,10 +50,11 @@ class MortalServer:
         where = ("-D", self.data, "-U", "tiltyard", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8")
         self.programs.run("initdb", *where, *options)
 
-    def copy_of(self, primary: "MortalServer") -> None:
-        """A standby that streams from another server."""
+    def copy_of(self, primary: "MortalServer", *, standby: bool = True) -> None:
+        """A copy of another server: a standby that streams from it, or its base backup."""
         dsn = f"host=127.0.0.1 port={primary.port} user=tiltyard application_name=standby"
-        self.programs.run("pg_basebackup", "-D", self.data, "-d", dsn, "-R", "-X", "stream", "-c", "fast")
+        how = ("-R", "-X", "stream") if standby else ("-X", "none")
+        self.programs.run("pg_basebackup", "-D", self.data, "-d", dsn, *how, "-c", "fast")
 
     def start(self) -> None:
         """Start it, and wait until it has recovered."""

@@ -77,6 +77,10 @@ class EntrantPool:
                 self._opened[stored.model] = _Opened(stored, self._open(stored))
         self._read_at = time.monotonic()
 
+    def stored(self) -> list[StoredEntrant]:
+        """All versions of all models, as they were read last."""
+        return [opened.stored for opened in self._opened.values()]
+
     def of(self, model: int) -> TurnEntrant:
         """A model that answers."""
         opened = self._opened.get(model)

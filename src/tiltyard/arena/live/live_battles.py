@@ -44,7 +44,7 @@ from tiltyard.arena.live.live_store import (
     void_lost_turns,
 )
 from tiltyard.arena.live.safety import Safety
-from tiltyard.arena.live.turn_notes import NameMask, names_of, note_turn
+from tiltyard.arena.live.turn_notes import EntrantNames, NameMask, names_of, note_turn
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
@@ -118,6 +118,8 @@ class LiveBattles:
         self._is_recovered = False
         self._is_closing = False
         self._categories: list[str] = []
+        #: The mask of the names of the models, and these.
+        self._masked: tuple[list[EntrantNames], NameMask] | None = None
 
     @property
     def idle_seconds(self) -> float:
@@ -196,10 +198,10 @@ class LiveBattles:
             raise Conflict("live battles are for people; a judge votes on stored responses")
         queue = await self._open_queue()
         text = _checked_prompt(text, queue.settings)
-        await self._unbegun_battle(voter)
+        unbegun = await self._unbegun_battle(voter)
         async with self._slots.taken(self.arena, voter.session):
-            unbegun = await self._unbegun_battle(voter)
-            if unbegun is not None:
+            # Another request may have begun it meanwhile. Two that begin a battle each are told apart when it is served.
+            if unbegun is not None and (unbegun := await self._unbegun_battle(voter)) is not None:
                 await self._void(unbegun, "its first turn never began")
             rules = await self._check_prompt((), text)
             async with self._spending:
@@ -417,8 +419,10 @@ class LiveBattles:
         """What masks the names of models in answers, if the arena wants it."""
         if settings.live_identity != "mask":
             return None
-        entrants = await list_entrants(self._pool, self.arena)
-        return await asyncio.to_thread(NameMask, names_of(entrants))
+        names = names_of(self.entrants.stored())
+        if self._masked is None or self._masked[0] != names:
+            self._masked = names, await asyncio.to_thread(NameMask, names)
+        return self._masked[1]
 
     async def _run(self, matchup: UUID, generation: TurnGeneration, models: tuple[int, int]) -> None:
         began = time.monotonic()

@@ -20,6 +20,7 @@ from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from psycopg import AsyncCursor, AsyncPipeline
 from psycopg.types.json import Jsonb
 
 from tiltyard.arena.live.live_records import (
@@ -35,11 +36,11 @@ from tiltyard.arena.live.live_records import (
     TurnOutcome,
     TurnPlan,
 )
-from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, run_statement
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, find_statement, run_statement
 from tiltyard.arena.log.event_log import LogKind, matchup_not_found_error
 from tiltyard.core.live.prompt_texts import hash_prompt
 from tiltyard.errors import Closed, OutOfBudget
-from tiltyard.postgres.connections import Connection, ConnectionPool, Database
+from tiltyard.postgres.connections import Connection, ConnectionPool, pipelined_transaction
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -61,7 +62,8 @@ async def number_prompt(pool: ConnectionPool, arena: int, text: str) -> int:
         known = await fetch_row(connection, "live_find_prompt", values)
         if known is None:
             async with _locked(connection, arena):
-                known = await fetch_row(connection, "live_add_prompt", values)
+                added = await connection.execute(find_statement("live_add_prompt", values), values)
+            known = await added.fetchone()
     assert known is not None
     return int(known[0])
 
@@ -96,19 +98,23 @@ async def begin_turn(
     one transaction.
     """
     key: dict[str, Any] = {"arena": arena, "matchup": matchup, "turn": plan.turn}
-    async with pool.connection() as connection, _locked(connection, arena):
-        battle = await fetch_row(connection, "live_begin", key)
-        ended = None if battle is None else await fetch_row(connection, "live_has_ended", key)
-        if battle is None or (ended is not None and ended[0]):
+    async with pool.connection() as connection, _locked(connection, arena) as pipeline:
+        begun = await connection.execute(find_statement("live_begin", key), key)
+        ended = await connection.execute(find_statement("live_has_ended", key), key)
+        battle = await begun.fetchone()
+        if battle is None or await ended.fetchone() == (True,):
             raise Closed("this battle has ended; begin a new one")
-        added = key | {"prompt": plan.prompt, "process": plan.process}
-        if not await run_statement(connection, "live_add_turn", added):
-            raise Closed("the last turn of this battle has not ended; wait for both answers, or stop them")
         key |= {"session": battle[0], "payers": battle[1], "process": plan.process}
-        if not await run_statement(connection, "slots_begin", key):
+        added = await connection.execute(statement("live_add_turn"), key | {"prompt": plan.prompt})
+        placed = await connection.execute(statement("slots_begin"), key)
+        await pipeline.sync()
+        if not added.rowcount:
+            raise Closed("the last turn of this battle has not ended; wait for both answers, or stop them")
+        if not placed.rowcount:
             raise Closed("another turn of yours is running; wait for its answers, or stop them")
-        left, right = await _add_calls(connection, key, (0, 1), plan.calls, limits)
-    return left, right
+        added = await _add_calls(connection, key, (0, 1), plan.calls, limits)
+    (left,), (right,) = await added.fetchall()
+    return int(left), int(right)
 
 
 async def retry_call(
@@ -121,8 +127,9 @@ async def retry_call(
             raise Closed("this call runs, or its turn has ended; it cannot be repeated")
         matchup, turn, side, session, payers = row
         key = {"arena": arena, "matchup": matchup, "turn": turn, "session": session, "payers": payers}
-        (number,) = await _add_calls(connection, key, (side,), (plan,), limits)
-    return number
+        added = await _add_calls(connection, key, (side,), (plan,), limits)
+    ((number,),) = await added.fetchall()
+    return int(number)
 
 
 async def finish_call(pool: ConnectionPool, arena: int, call: int, end: CallEnd) -> None:
@@ -199,21 +206,34 @@ async def read_battle(
     pool: ConnectionPool, arena: int, matchup: UUID, *, session: int | None = None
 ) -> LiveBattle | None:
     """A battle with its turns, the last one as far as its process has shown it; with ``session``, only this voter's."""
-    async with pool.connection() as connection:
-        found = await _battles(connection, arena, matchup=matchup, session=session)
-    return found[0] if found else None
+    values = {"arena": arena, "matchups": [matchup]}
+    async with pool.connection() as connection, connection.pipeline() as pipeline:
+        which = _battle_values(arena, matchup=matchup, session=session)
+        found = await connection.execute(find_statement("live_battles", which), which)
+        turns = await connection.execute(find_statement("live_turns", values), values)
+        await pipeline.sync()
+        row = await found.fetchone()
+        known = tuple(LiveTurn(*turn) for _, *turn in await turns.fetchall())
+    return None if row is None else _battle(row, known)
 
 
 async def list_battles(pool: ConnectionPool, arena: int, session: int, limit: int = 50) -> list[LiveBattle]:
     """A voter's battles with their turns, newest first."""
     async with pool.connection() as connection:
-        return await _battles(connection, arena, session=session, limit=limit)
+        rows = await fetch_rows(
+            connection, "live_battles", _battle_values(arena, session=session, limit=limit)
+        )
+        turns: dict[UUID, list[LiveTurn]] = {row[0]: [] for row in rows}
+        values = {"arena": arena, "matchups": list(turns)}
+        for matchup, *turn in await fetch_rows(connection, "live_turns", values):
+            turns[matchup].append(LiveTurn(*turn))
+    return [_battle(row, tuple(turns[row[0]])) for row in rows]
 
 
 async def open_battle_of(pool: ConnectionPool, arena: int, session: int) -> UUID | None:
     """The voter's battle that is neither void nor voted on, skipped or expired; ``None`` if there is none."""
-    rows = await _battle_rows(pool, arena, session=session, is_open=True)
-    return rows[0][0] if rows else None
+    row = await fetch_row(pool, "live_battles", _battle_values(arena, session=session, is_open=True))
+    return None if row is None else row[0]
 
 
 async def read_sides(pool: ConnectionPool, arena: int, matchup: UUID) -> tuple[int, int]:
@@ -260,7 +280,8 @@ async def _add_calls(
     sides: Sequence[int],
     plans: tuple[CallPlan, ...],
     limits: BudgetLimits,
-) -> list[int]:
+) -> AsyncCursor[Any]:
+    """Reserve the money and store the calls; their numbers can be read once the transaction has ended."""
     accounts = accounts_of(key["session"], key["payers"])
     day = await reserve_calls(connection, key["arena"], accounts, plans, limits)
     values = {
@@ -271,30 +292,19 @@ async def _add_calls(
         "max_tokens": [plan.max_tokens for plan in plans],
         "reserve": [plan.reserve for plan in plans],
     }
-    found = await fetch_rows(connection, "live_add_calls", values)
-    return [int(number) for (number,) in found]
+    return await connection.execute(find_statement("live_add_calls", values), values)
 
 
-async def _battles(connection: Connection, arena: int, **which: Any) -> list[LiveBattle]:
-    rows = await _battle_rows(connection, arena, **which)
-    turns: dict[UUID, list[LiveTurn]] = {row[0]: [] for row in rows}
-    if turns:
-        values = {"arena": arena, "matchups": list(turns)}
-        for matchup, *turn in await fetch_rows(connection, "live_turns", values):
-            turns[matchup].append(LiveTurn(*turn))
-    return [_battle(row, tuple(turns[row[0]])) for row in rows]
-
-
-async def _battle_rows(
-    database: Database,
+def _battle_values(
     arena: int,
     *,
     matchup: UUID | None = None,
     session: int | None = None,
     limit: int = 1,
     is_open: bool = False,
-) -> list[Sequence[Any]]:
-    values = {
+) -> dict[str, Any]:
+    """Which battles are read."""
+    return {
         "arena": arena,
         "matchup": matchup,
         "session": session,
@@ -302,7 +312,6 @@ async def _battle_rows(
         "open": is_open,
         "turn_limit": ArenaSettings().live_turns,
     }
-    return await fetch_rows(database, "live_battles", values)
 
 
 def _battle(row: Sequence[Any], turns: tuple[LiveTurn, ...]) -> LiveBattle:
@@ -326,11 +335,14 @@ def _battle(row: Sequence[Any], turns: tuple[LiveTurn, ...]) -> LiveBattle:
 
 
 @asynccontextmanager
-async def _locked(connection: Connection, arena: int) -> AsyncIterator[None]:
-    """A transaction under the arena's lock: one at a time, so that none waits for another in a circle."""
-    async with connection.transaction():
+async def _locked(connection: Connection, arena: int) -> AsyncIterator[AsyncPipeline]:
+    """A transaction under the arena's lock: one at a time, so that none waits for another in a circle.
+
+    Statements are sent together until the answer to one is read.
+    """
+    async with pipelined_transaction(connection) as pipeline:
         await lock_spending(connection, arena)
-        yield
+        yield pipeline
 
 
 class LiveSpending(NamedTuple):

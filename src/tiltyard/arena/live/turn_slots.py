@@ -20,7 +20,7 @@ import psycopg
 from tiltyard.arena.live.live_records import ShownText
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
 from tiltyard.errors import BadOption, Busy
-from tiltyard.postgres.connections import ConnectionPool, translate_errors
+from tiltyard.postgres.connections import ConnectionPool, pipelined_transaction, translate_errors
 from tiltyard.postgres.statements import statement
 
 #: Turns that run at once in all processes.
@@ -121,7 +121,7 @@ class TurnSlots:
         key = self._key(arena, session)
         async with (
             self.pool.connection() as connection,
-            connection.transaction(),
+            pipelined_transaction(connection),
         ):
             await connection.execute(statement("slots_lock"))
             await connection.execute(statement("slots_clear"), key)

@@ -43,7 +43,7 @@ from tiltyard.arena.log.matchup_endings import EndingBuffer, MatchupEnding
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_MARK, Unrated, unrated_reason
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.foundation.telemetry import EVENTS, LOCK_WAIT_SECONDS
-from tiltyard.postgres.connections import Database, translate_errors
+from tiltyard.postgres.connections import Database, roll_back, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
@@ -541,7 +541,7 @@ async def append_batch(
             await connection.close()
             raise
         except BaseException:
-            await _rolled_back(connection)
+            await roll_back(connection)
             raise
     batch.measure()
 
@@ -591,10 +591,3 @@ def _check(changed: list[tuple[str, Any, int]]) -> None:
         if cursor.rowcount != expected:
             doing = name.removeprefix("log_").replace("_", " ")
             raise StoreFault(f"cannot {doing}: the matchup is not in the expected state; try again")
-
-
-async def _rolled_back(connection: AsyncConnection) -> None:
-    try:
-        await connection.execute("ROLLBACK")
-    except Exception:  # noqa: BLE001 - the connection is gone, and its transaction with it
-        await connection.close()

@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from functools import lru_cache
 from typing import Any, Literal, Protocol, Self
 
-from tiltyard.errors import BadOption, Crowded, MissingExtra, StoreFault
+from tiltyard.errors import BadOption, Crowded, MissingExtra, StoreFault, TiltyardError
 from tiltyard.foundation.retries import Backoff
 from tiltyard.foundation.telemetry import POOL_REFUSED, is_tracing, span
 from tiltyard.postgres.statements import statement, statements
@@ -353,8 +353,12 @@ async def pipelined_transaction(connection: Connection) -> AsyncIterator[psycopg
             await connection.execute("BEGIN")
             yield pipeline
             await connection.execute("COMMIT")
-    except BaseException:
+    except TiltyardError:
         await roll_back(connection)
+        raise
+    except BaseException:
+        # What was sent after the statement that failed or was cancelled may count as prepared here, but not there.
+        await connection.close()
         raise
 
 

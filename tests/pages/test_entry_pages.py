@@ -74,6 +74,7 @@ def test_whoever_is_out_while_voting_is_told(visit, site, js):
     page.get_by_role("heading", name="is private").wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_everybody_can_read_the_pages(visit, site, size, theme):

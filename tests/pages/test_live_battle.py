@@ -225,6 +225,7 @@ def test_near_the_limit_characters_are_counted(visit, live, site):
     expect(count).to_have_text("Characters too many: 2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", DESKTOP_AND_SLOW_PHONE)
 def test_without_scripts(visit, live, site, size):
     live.answer_steadily(500)

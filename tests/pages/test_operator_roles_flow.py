@@ -60,6 +60,7 @@ def sign_in_with_code(opened, name, code):
     expect(page.get_by_role("heading", name="Your arenas")).to_be_visible()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_a_moderator_comes_works_and_goes(site, visit, size):
     site.context.access.actors.sign_in_throttle._seconds = 0

@@ -34,6 +34,7 @@ def site(live):
     return live.site
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_half_of_a_small_phone_is_response_until_the_names_are_told(asked):
     page = asked.page

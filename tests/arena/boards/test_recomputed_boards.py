@@ -39,6 +39,7 @@ def test_the_script_imports_nothing_of_the_package_and_is_short():
     assert len(lines) <= 60
 
 
+@pytest.mark.slow(but="400")
 @pytest.mark.parametrize("sessions", [25, 400])
 def test_ratings_intervals_ranges_and_tiers_follow_from_the_exported_battles(database, tmp_path, sessions):
     made_arena(database, 6, 40)

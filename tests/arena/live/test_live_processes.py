@@ -91,6 +91,7 @@ async def test_one_voter_who_begins_twice_at_once_pays_once(database: str) -> No
     assert sum(len(chat.asked) for chat in models.chats.values()) == 2
 
 
+@pytest.mark.slow
 async def test_a_lost_process_leaves_void_battles_that_the_next_one_finds(database: str) -> None:
     """Nobody asks for the arena: the process that is left looks by itself, once the lease has expired."""
     models = ScriptedModels()

@@ -39,10 +39,10 @@ def test_the_board_is_its_permalink_and_its_hash(reader):
     assert newest.status_code == 200
     sha256 = hashlib.sha256(newest.content).hexdigest()
     assert newest.headers["etag"] == f'"{sha256}"'
-    assert newest.headers["cache-control"] == "public, max-age=5, must-revalidate"
+    assert newest.headers["cache-control"] == "public, max-age=5, stale-while-revalidate=60"
     kept = reader.get(f"{ARENA}/snapshots/{sha256}")
     assert kept.content == newest.content
-    assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert kept.headers["cache-control"] == "public, max-age=31536000, immutable, s-maxage=600"
     assert kept.headers["etag"] == newest.headers["etag"]
     listed = reader.get(f"{ARENA}/snapshots").json()["snapshots"]
     assert listed[0]["snapshot"] == sha256

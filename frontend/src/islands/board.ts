@@ -164,16 +164,16 @@ function changed(address: string, change: Change): string {
 }
 
 function lookForNews(section: HTMLElement, words: Words): void {
-  const addresses = section.dataset["newest"]?.split(" ");
+  const address = section.dataset["newest"];
   const line = section.querySelector("[data-news]");
-  if (addresses === undefined || line === null) {
+  if (address === undefined || line === null) {
     return;
   }
   const shown = section.dataset["snapshot"]?.split(" ") ?? [];
   const timer = setInterval(() => {
     if (document.visibilityState === "visible") {
-      void Promise.all(addresses.map((address, one) => isNewer(address, shown[one] ?? ""))).then((newer) => {
-        if (newer.includes(true)) {
+      void isNewer(address, shown).then((newer) => {
+        if (newer) {
           clearInterval(timer);
           const link = document.createElement("a");
           link.href = location.href;
@@ -189,12 +189,13 @@ function lookForNews(section: HTMLElement, words: Words): void {
   }, LOOK);
 }
 
-/** Whether the board of now is another one. A server that cannot be reached has no news. */
-async function isNewer(address: string, snapshot: string): Promise<boolean> {
+/** Whether boards that are shown are not the newest ones. A server that cannot be reached has no news. */
+async function isNewer(address: string, shown: readonly string[]): Promise<boolean> {
   try {
-    const answer = await fetch(address, { headers: { "If-None-Match": `"${snapshot}"` }, cache: "no-store" });
-    await answer.body?.cancel();
-    return answer.status === 200;
+    const answer = await fetch(address, { cache: "no-cache" });
+    const { snapshots } = (await answer.json()) as { snapshots: Readonly<Record<string, string>> };
+    const newest = Object.values(snapshots);
+    return shown.some((one) => !newest.includes(one));
   } catch {
     return false;
   }

@@ -268,6 +268,7 @@ class ArenaRegistry:
             if queue.idle_seconds() > _UNLOAD_SECONDS:
                 await queue.unload()
                 del self._queues[queue.name]
+                self.boards.unfollow(queue.arena)
         for name, battles in list(self._live.items()):
             if battles.idle_seconds > _UNLOAD_SECONDS:
                 del self._live[name]

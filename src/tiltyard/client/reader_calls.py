@@ -53,9 +53,13 @@ class ReaderCalls:
     """The calls of readers."""
 
     @sends
-    def arenas(self) -> Call[list[ArenaInfo]]:
-        """Open arenas, and closed ones that this client has a right to."""
-        return Call("GET", api_path("arenas"), read_list(ArenaInfo, "arenas"))
+    def arenas(self, *, q: str = "", after: str = "", limit: int = 100) -> Call[list[ArenaInfo]]:
+        """A page of the open arenas, and of closed ones that this client has a right to, ordered by name.
+
+        ``q``: words with which words of their names or titles begin; ``after``: the last arena of the page before.
+        """
+        query = {"q": q or None, "after": after or None, "limit": limit}
+        return Call("GET", api_path("arenas"), read_list(ArenaInfo, "arenas"), query)
 
     @sends
     def arena(self, name: str) -> Call[ArenaInfo]:

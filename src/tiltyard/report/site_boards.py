@@ -355,14 +355,17 @@ def _name(model: str) -> str:
 
 def render_badge(run: SiteRun) -> str:
     """The badge as SVG; its title is the whole sentence, for screen readers."""
-    text = badge_text(run)
+    return draw_badge(badge_text(run), f"{run.title}: {result_sentence(run)}")
+
+
+def draw_badge(text: str, title: str) -> str:
+    """A badge that says so, as SVG."""
     label, value = (text_width(part, _FONT_PIXELS) for part in (_LABEL, text))
     left, right = (round(width) + 2 * _PADDING_PIXELS for width in (label, value))
-    title = text_html(f"{run.title}: {result_sentence(run)}")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{_HEIGHT_PIXELS}" '
         f'viewBox="0 0 {left + right} {_HEIGHT_PIXELS}" role="img" aria-labelledby="title">\n'
-        f'<title id="title">{title}</title>\n'
+        f'<title id="title">{text_html(title)}</title>\n'
         f'<clipPath id="round"><rect width="{left + right}" height="{_HEIGHT_PIXELS}" rx="3"/></clipPath>\n'
         f'<g clip-path="url(#round)"><rect width="{left}" height="{_HEIGHT_PIXELS}" fill="#3b454c"/>'
         f'<rect x="{left}" width="{right}" height="{_HEIGHT_PIXELS}" fill="#2f6f8f"/></g>\n'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -399,6 +400,7 @@ class ArenaSettings:
         return cls(**{name: value for name, value in saved.items() if name in known})
 
 
+@cache
 def _budget_names() -> frozenset[str]:
     return frozenset(name for name, one in definitions(ArenaSettings).items() if one.unit == _BUDGET_UNIT)
 

@@ -339,6 +339,12 @@ class ServingSettings:
         unit="turns",
         bounds=(1, 10_000),
     )
+    boards_url: str | None = defined(
+        None,
+        "where boards that everybody may read are written as files, at each change, for a static server or a CDN",
+        expected="s3://bucket/prefix or file:///folder",
+        page="how-to/share-a-board.md#serve-boards-as-files",
+    )
     second_factor: tuple[Literal["owner", "operator"], ...] = defined(
         (),
         "roles whose operators must have a second factor. Until they have set it up, they see their account only",

@@ -92,6 +92,7 @@ def read_assets(folder: Traversable) -> Assets:
     own = {
         "tiltyard.css": _joined(styles),
         "operator.css": _joined(styles / "operator"),
+        "chosen.js": chosen.read_text("utf-8") if (chosen := styles / "chosen.js").is_file() else "",
         "favicon.svg": _ICON,
     }
     names = {name: _hashed(name, text.encode()) for name, text in own.items()}

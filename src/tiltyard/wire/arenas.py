@@ -239,6 +239,14 @@ class SnapshotInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestBoards:
+    """Which boards are the newest."""
+
+    arena: str
+    snapshots: Annotated[Mapping[str, str], Field(description="Their hashes by source, where there is one.")]
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotList:
     """A page of boards, newest first."""
 

@@ -71,8 +71,12 @@ async def test_a_new_board_is_announced_and_handed_on(database):
         boards,
         _,
     ):
-        with pytest.raises(NotFound, match="no board"):
-            await boards.latest(1, 0)
+        assert await boards.follow(1) == []
+        # However many other boards are read.
+        boards._followed.limit = boards._newest.limit = 1
+        for arena in (1, 2, 3):
+            with pytest.raises(NotFound, match="no board"):
+                await boards.latest(arena, 0)
         await asyncio.sleep(0.3)
         await asyncio.to_thread(rate, database)
         await until(lambda: {news[:2] for news in told} == {(1, 0), (1, 1)})
@@ -81,6 +85,12 @@ async def test_a_new_board_is_announced_and_handed_on(database):
         assert json.loads(newest.document)["votes"] == 20
         strengths = next(news[3] for news in told if news[:2] == (1, 0))
         assert len(strengths.rating) == 4
+        before = len(told)
+        await boards._look()
+        assert len(told) == before, "each board is passed on once"
+        boards.unfollow(1)
+        assert [one.position for one in await boards.follow(1)] == [newest.position] * 2
+        assert len(told) == before, "whoever follows has the newest"
 
 
 async def test_without_announcements_it_looks(database):

@@ -104,8 +104,10 @@ class BoardCache:
         self._news = SnapshotNotifications(url, look=look)
         #: By arena and source.
         self._newest: BoundedCache[tuple[int, int], Snapshot] = BoundedCache(_CACHED_BOARD_BYTES)
-        #: Arenas whose new boards are fetched when they appear.
+        #: Arenas whose new boards are fetched when they appear: those that readers asked for lately, and those in which
+        #: this process serves voters, with the generation and position of what was passed on. Readers displace no voters.
         self._followed: BoundedCache[int, bool] = BoundedCache(_FOLLOWED_ARENA_LIMIT)
+        self._passed_on: dict[int, dict[int, tuple[int, int]]] = {}
         self._arenas: BoundedCache[str, Arena] = BoundedCache(
             _CACHED_ARENA_LIMIT, seconds=_SETTINGS_CACHE_SECONDS
         )
@@ -151,18 +153,22 @@ class BoardCache:
         return [snapshot for snapshot in cached if snapshot is not None]
 
     async def follow(self, arena: int) -> list[Snapshot]:
-        """The newest snapshot of each source of an arena; from now on, new ones are passed on."""
-        self._begin_following(arena)
-        for source in range(len(SOURCES)):
-            if self._newest.get((arena, source)) is None:
-                found = await latest_snapshot(self._pool, arena, source)
-                if found is not None:
-                    self._take(found)
-        return self.newest(arena)
+        """The newest snapshot of each source of an arena; new ones are passed on until `unfollow`."""
+        places = self._passed_on.setdefault(arena, {})
+        found = [await latest_snapshot(self._pool, arena, source) for source in range(len(SOURCES))]
+        newest = [one for one in found if one is not None]
+        places.update({one.source: (one.generation, one.position) for one in newest})
+        return newest
+
+    def unfollow(self, arena: int) -> None:
+        """Pass on no more snapshots of an arena."""
+        self._passed_on.pop(arena, None)
 
     def forget(self, name: str) -> None:
-        """Drop an arena from the cache, because it was changed."""
-        self._arenas.pop(name)
+        """Read an arena and its boards anew, because they were changed."""
+        known = self._arenas.pop(name)
+        if known is not None:
+            self._followed.pop(known.arena)
 
     async def latest(self, arena: int, source: int) -> Snapshot:
         """The newest board of a source; `NotFound` before there is any."""
@@ -272,7 +278,7 @@ class BoardCache:
 
     async def _look(self, announced: Collection[tuple[int, int]] | None = None) -> None:
         """Fetch new boards of the followed arenas: those announced; with ``None``, look for all."""
-        arenas = set(self._followed.keys())
+        arenas = set(self._followed.keys()) | self._passed_on.keys()
         if announced is not None:
             arenas &= {arena for arena, _ in announced}
         if not arenas:
@@ -280,23 +286,23 @@ class BoardCache:
         async with self._pool.connection() as connection:
             places = await read_newest_positions(connection, arenas)
             for (arena, source), place in places.items():
-                known = self._newest.get((arena, source))
-                if known is None or (known.generation, known.position) != place:
+                known, passed_on = self._newest.get((arena, source)), self._passed_on.get(arena)
+                is_old = known is not None and (known.generation, known.position) != place
+                if is_old or (passed_on is not None and passed_on.get(source) != place):
                     found = await latest_snapshot(connection, arena, source)
                     if found is not None:
                         self._take(found)
 
     def _take(self, snapshot: Snapshot) -> None:
-        key = (snapshot.arena, snapshot.source)
+        key, place = (snapshot.arena, snapshot.source), (snapshot.generation, snapshot.position)
         known = self._newest.get(key)
-        if known is not None and (known.generation, known.position) >= (
-            snapshot.generation,
-            snapshot.position,
-        ):
-            return
-        self._newest.put(key, snapshot, len(snapshot.document))
-        if self._tell is not None:
-            self._tell(snapshot.arena, snapshot.source, snapshot.generation, snapshot.strengths)
+        if known is None or (known.generation, known.position) < place:
+            self._newest.put(key, snapshot, len(snapshot.document))
+        passed_on = self._passed_on.get(snapshot.arena)
+        if passed_on is not None and passed_on.get(snapshot.source, (-1, -1)) < place:
+            passed_on[snapshot.source] = place
+            if self._tell is not None:
+                self._tell(snapshot.arena, snapshot.source, snapshot.generation, snapshot.strengths)
 
     async def _filter(self, arena: Arena, newest: Snapshot, part: VoteSubset) -> HashedDocument:
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:

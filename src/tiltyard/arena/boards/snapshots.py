@@ -16,6 +16,7 @@ from psycopg import AsyncConnection, Connection
 from psycopg.types.json import Jsonb
 
 from tiltyard.arena.log.buckets import fetch_row, fetch_row_sync, fetch_rows
+from tiltyard.core.board.board_summary import BoardSummary
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import InputError, StoreFault
@@ -48,6 +49,8 @@ class Snapshot:
     shadow: str | None = None
     #: Set by the database.
     made_at: datetime | None = None
+    #: What lists of arenas show of it; it is not read back.
+    summary: BoardSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
     """Store a board, in the caller's transaction. Storing the same board again has no effect; a different one raises."""
     values = {name: getattr(snapshot, name) for name in Snapshot.__slots__} | {
         "sha256": bytes.fromhex(snapshot.sha256),
+        "summary": None if snapshot.summary is None else Jsonb(snapshot.summary.to_dict()),
         "strengths": Jsonb(
             {field.name: getattr(snapshot.strengths, field.name).tolist() for field in fields(Strengths)}
         ),

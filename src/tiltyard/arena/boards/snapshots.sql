@@ -1,8 +1,9 @@
 -- name: snapshots_add
 -- A board as it was published; nothing happens if there is one of this place already.
-INSERT INTO snapshots (arena, source, generation, position, sha256, votes, evaluated, document, shadow, strengths)
+INSERT INTO snapshots (arena, source, generation, position, sha256, votes, evaluated, document, shadow, strengths,
+                       summary)
 VALUES (%(arena)s, %(source)s, %(generation)s, %(position)s, %(sha256)s, %(votes)s, %(evaluated)s,
-        %(document)s, %(shadow)s, %(strengths)s)
+        %(document)s, %(shadow)s, %(strengths)s, %(summary)s)
 ON CONFLICT (arena, source, generation, position) DO UPDATE
 SET evaluated = snapshots.evaluated OR excluded.evaluated
 RETURNING sha256;

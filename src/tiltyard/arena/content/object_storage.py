@@ -1,10 +1,12 @@
-"""Storage for blobs that are too large for the database: a folder or an S3-compatible bucket."""
+"""Storage for what is not in the database, in a folder or an S3-compatible bucket: large blobs, and boards as files."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import gzip
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,7 +16,7 @@ from tiltyard.foundation.local_files import replace_file
 from tiltyard.settings.environment import Environment
 
 if TYPE_CHECKING:
-    from obstore.store import S3Store
+    from obstore.store import LocalStore, S3Store
 
 
 class FolderStorage:
@@ -93,16 +95,96 @@ def open_storage(url: str | None, home: Path, variables: Mapping[str, str] | Non
             scheme = url.split(":", maxsplit=1)[0]
             raise BadOption(f"TILTYARD_RESPONSES_URL: unknown scheme {scheme}; expected s3://bucket/prefix")
         return FolderStorage(Path(url).expanduser())
+    store = _open_bucket("TILTYARD_RESPONSES_URL", url, variables or {})
+    return BucketStorage(store, url.rstrip("/"))
+
+
+def _open_bucket(variable: str, url: str, variables: Mapping[str, str]) -> S3Store:
     try:
         from obstore.store import S3Store
     except ImportError:
-        raise MissingExtra("s3", "keeping responses in a bucket") from None
+        raise MissingExtra("s3", f"{variable} with a bucket") from None
     parts = urlsplit(url)
     if not parts.netloc:
-        raise BadOption(f"TILTYARD_RESPONSES_URL is {url!r}; expected s3://bucket/prefix")
+        raise BadOption(f"{variable} is {url!r}; expected s3://bucket/prefix")
     prefix = parts.path.strip("/")
-    store = S3Store(parts.netloc, prefix=prefix or None, **_bucket_options(variables or {}))
-    return BucketStorage(store, url.rstrip("/"))
+    return S3Store(parts.netloc, prefix=prefix or None, **_bucket_options(variables))
+
+
+class PublicFiles:
+    """Files that a static server or a CDN serves to everybody: a folder, or objects under a prefix of a bucket.
+
+    Each is written atomically. A folder also has them compressed, as static servers expect them: ``NAME.gz``.
+    """
+
+    def __init__(self, url: str, variables: Mapping[str, str]) -> None:
+        self._place = url.rstrip("/")
+        self._in_folder = not url.startswith("s3://")
+        if self._in_folder:
+            self._store: LocalStore | S3Store = _open_folder(url)
+        else:
+            self._store = _open_bucket("boards_url", url, variables)
+
+    def put(self, name: str, data: bytes, media_type: str, caching: str) -> None:
+        import obstore
+
+        with _translate_bucket_errors("write", f"{self._place}/{name}"):
+            if not self._in_folder:
+                about = {"Content-Type": media_type, "Cache-Control": caching}
+                obstore.put(self._store, name, data, attributes=about)
+                return
+            if not media_type.startswith("image/png"):
+                obstore.put(self._store, f"{name}.gz", gzip.compress(data, 6, mtime=0))
+            obstore.put(self._store, name, data)
+
+    def find(self, name: str) -> bytes | None:
+        import obstore
+
+        with _translate_bucket_errors("read", f"{self._place}/{name}"):
+            try:
+                return bytes(obstore.get(self._store, name).bytes())
+            except FileNotFoundError:
+                return None
+
+    def list(self, prefix: str) -> dict[str, datetime]:
+        """The files under a prefix by name, with the time of their writing; compressed ones are not named."""
+        import obstore
+
+        with _translate_bucket_errors("list", f"{self._place}/{prefix}"):
+            found = {
+                one["path"]: one["last_modified"]
+                for page in obstore.list(self._store, prefix)
+                for one in page
+            }
+        return {
+            name: at
+            for name, at in found.items()
+            if name.removesuffix(".gz") not in found or name[-3:] != ".gz"
+        }
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files; those that are missing are no error."""
+        import obstore
+
+        gone = [one for name in names for one in ((f"{name}.gz", name) if self._in_folder else (name,))]
+        for one in gone if self._in_folder else ([gone] if gone else []):
+            with _translate_bucket_errors("remove", f"{self._place}/{one}"):
+                obstore.delete(self._store, one)
+
+
+def _open_folder(url: str) -> LocalStore:
+    path = Path(url.removeprefix("file://")).expanduser()
+    if "://" in url.removeprefix("file://") or not path.is_absolute():
+        raise BadOption(
+            f"boards_url is {url!r}; expected s3://bucket/prefix or file:///folder", option="boards_url"
+        )
+    try:
+        from obstore.store import LocalStore
+    except ImportError:
+        raise MissingExtra("s3", "writing boards as files") from None
+    with _translate_file_errors("make", path):
+        path.mkdir(parents=True, exist_ok=True)
+    return LocalStore(path, automatic_cleanup=True)
 
 
 def _bucket_options(variables: Mapping[str, str]) -> dict[str, Any]:

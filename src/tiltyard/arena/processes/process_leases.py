@@ -25,9 +25,9 @@ from tiltyard.postgres.statements import statement
 
 _LOG = logging.getLogger(__name__)
 
-Role = Literal["web", "rater"]
+Role = Literal["web", "rater", "boards"]
 #: How long a lease lasts, and how often it is renewed.
-LEASE_SECONDS: Final[dict[Role, float]] = {"web": 5.0, "rater": 3.0}
+LEASE_SECONDS: Final[dict[Role, float]] = {"web": 5.0, "rater": 3.0, "boards": 5.0}
 RENEWAL_SECONDS: Final = 1.0
 _MAX_RETRY_SECONDS = 5.0
 #: Arenas of which is remembered whose they are.
@@ -72,16 +72,18 @@ class ProcessRing:
 
 
 class ProcessLease:
-    """Renews the lease of a web process, and keeps its `ProcessRing` up to date.
+    """Renews the lease of a process with an event loop, and keeps its `ProcessRing` up to date.
 
     ``on_change`` is called when another process has come or gone.
     """
 
-    def __init__(self, pool: ConnectionPool, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, pool: ConnectionPool, on_change: Callable[[], None] = lambda: None, *, role: Role = "web"
+    ) -> None:
         self.ring = ProcessRing(new_process())
         self._pool = pool
         self._on_change = on_change
-        self._values = lease_values(self.ring.own, "web")
+        self._values = lease_values(self.ring.own, role)
         self._task: asyncio.Task[None] | None = None
         self._retries = Retries(
             _LOG, "renewing this process's lease", Backoff(RENEWAL_SECONDS, _MAX_RETRY_SECONDS)

@@ -20,6 +20,7 @@ from tiltyard.core.board.arena_board import (
     with_crowd_changes,
     with_first_place,
 )
+from tiltyard.core.board.board_summary import BoardSummary
 from tiltyard.core.board.cross_check import BatchHistory, BatchRatings
 from tiltyard.core.board.document import BoardDocument, BoardMethod, document_hash
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
@@ -81,6 +82,7 @@ def make_snapshot(
         document=written.decode(),
         strengths=standing.strengths,
         shadow=shadow,
+        summary=BoardSummary.of(document),
     )
 
 

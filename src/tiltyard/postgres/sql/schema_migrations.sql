@@ -18,8 +18,16 @@ SELECT name, sha256 FROM migrations ORDER BY name;
 -- Records an applied migration.
 INSERT INTO migrations (name, sha256) VALUES (%(name)s, %(sha256)s);
 
+-- name: try_migrating
+-- Allows one migrator at a time; whether it is this one.
+SELECT pg_try_advisory_lock(hashtext('tiltyard'), hashtext('migrating'));
+
+-- name: end_migrating
+-- Lets another migrator begin.
+SELECT pg_advisory_unlock(hashtext('tiltyard'), hashtext('migrating'));
+
 -- name: lock_migrating
--- Allows one migrator at a time; released at the end of the transaction.
+-- The same, waited for; released at the end of the transaction.
 SELECT pg_advisory_xact_lock(hashtext('tiltyard'), hashtext('migrating'));
 
 -- name: plan_mode

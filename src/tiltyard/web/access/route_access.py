@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from fastapi.security import APIKeyCookie, HTTPBearer
 
 from tiltyard.arena.accounts import SCOPES, SessionOrigin
+from tiltyard.arena.boards.arena_lists import ListedArena, ListReader, list_arena_page
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import SOURCES
@@ -111,6 +112,28 @@ async def may_read(request: Request, actor: Actor | None, arena: Arena) -> bool:
     return await access_of(request).entry.admit(request, arena.arena, arena.settings)
 
 
+async def list_readable(
+    request: Request, actor: Actor | None, *, after: str, search: str, limit: int, archived: bool = True
+) -> list[ListedArena]:
+    """A page of the arenas that the client may read, by name; fewer than ``limit`` at the end of the list."""
+    access, full = access_of(request), True
+    found: list[ListedArena] = []
+    reader = ListReader(
+        everything=actor is not None and actor.arena is None and actor.grants.installation is not None,
+        names=() if actor is None else tuple({*actor.grants.arenas, *filter(None, [actor.arena])}),
+        arenas=access.entry.arenas(request),
+        signed_in=await access.entry.person(request) is not None,
+    )
+    while full and len(found) < limit:
+        page = await list_arena_page(
+            registry_of(request).pool, reader, after=after, search=search, limit=limit, archived=archived
+        )
+        found += [one for one in page if await may_read(request, actor, one.arena)]
+        full = len(page) == limit
+        after = page[-1].arena.name if page else after
+    return found[:limit]
+
+
 async def readable_arena(arena: ArenaName, request: Request, actor: CurrentActor) -> Arena:
     """The arena in the path; `NotFound` or `NotAdmitted` if the client may not read it."""
     found = await boards_of(request).arena(arena)
@@ -120,6 +143,11 @@ async def readable_arena(arena: ArenaName, request: Request, actor: CurrentActor
 
 
 ReadableArena = Annotated[Arena, Depends(readable_arena)]
+
+
+#: Of what never changes under its address. An arena may be closed, or votes excluded: shared caches ask again.
+SHARED_SECONDS = 600
+HASHED_AGE = f"max-age=31536000, immutable, s-maxage={SHARED_SECONDS}"
 
 
 def send_cacheable(
@@ -134,7 +162,11 @@ def send_cacheable(
 ) -> Response:
     """A response with a strong ETag, or 304 if the client has it. Shared caches may store it if the arena is open."""
     shared = "public" if arena.settings.public else "private"
-    age = "max-age=31536000, immutable" if for_ever else "max-age=5, must-revalidate"
+    age = (
+        (HASHED_AGE if for_ever else "max-age=5, stale-while-revalidate=60")
+        if shared == "public"
+        else ("max-age=31536000, immutable" if for_ever else "max-age=5, must-revalidate")
+    )
     sent = {"ETag": f'"{etag}"', "Cache-Control": f"{shared}, {age}", **(headers or {})}
     if shared == "private":
         sent["Vary"] = ", ".join(filter(None, (sent.get("Vary"), "Authorization, Cookie")))

@@ -46,6 +46,8 @@ from tiltyard.wire.voting import ALGORITHM, GateAnswer, GateChallenge
 #: Seconds for which a cookie whose signature was verified is believed.
 _COOKIE_CACHE_SECONDS = 60.0
 _CACHED_ENTRY_LIMIT = 50_000
+#: Numbers of arenas are shorter.
+_NUMBER_CHARACTERS = 10
 #: What is kept of the hash of a voter's network.
 _NETWORK_BYTES = 2
 
@@ -92,6 +94,12 @@ class EntryGrants:
     def cookies(self, request: HTTPConnection) -> list[str]:
         """The names of the cookies of all grants of this browser, of whatever arena."""
         return self._cookies.names(request, entry_cookie(self._shard, ""))
+
+    def arenas(self, request: HTTPConnection) -> tuple[int, ...]:
+        """The arenas of the grants that this browser says to have; they are not verified."""
+        beginning = entry_cookie(self._shard, "")
+        numbers = [name.removeprefix(beginning) for name in self.cookies(request)]
+        return tuple(int(one) for one in numbers if one.isdecimal() and len(one) < _NUMBER_CHARACTERS)
 
     def sessions(self, request: HTTPConnection) -> list[int]:
         """The sessions of all grants of this browser. They may have been revoked."""

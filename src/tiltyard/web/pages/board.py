@@ -38,7 +38,15 @@ from tiltyard.web.pages.board_view import (
     floor_percent,
 )
 from tiltyard.web.pages.charts import ChartView, chart_view
-from tiltyard.web.pages.layout import localization_of, pages_of, render_page, send_page, theme_of
+from tiltyard.web.pages.layout import (
+    LANGUAGE_PARAMETER,
+    localization_of,
+    pages_of,
+    render_page,
+    send_page,
+    share_page,
+    theme_of,
+)
 from tiltyard.web.pages.paths import asked, board
 from tiltyard.web.routes.boards import Hash, write_csv
 
@@ -57,6 +65,7 @@ async def board_page(arena: ReadableArena, request: Request, query: BoardQueryPa
     try:
         await boards_of(request).latest(arena.arena, 0)
     except NotFound:
+        share_page(request, arena)
         return render_page(request, "board/none.html", arena=arena, active="board")
     return await _sent(request, arena, await gather_board_page(request, arena, query))
 
@@ -84,12 +93,13 @@ async def _sent(request: Request, arena: Arena, material: BoardPageData) -> Resp
 
 
 def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> str:
-    query, first = material.query, material.first
+    query, first, language = material.query, material.first, localization_of(request).language
     cross = (first.filtered or first.document).cross_check
     path = paths.board(material.arena.name)
     if material.permanent:
         path = paths.snapshot(material.arena.name, first.snapshot.sha256)
     shown, chosen = (material.arena.name, first.snapshot.sha256), query.chosen_votes
+    drawn = {**chosen, LANGUAGE_PARAMETER: language}
     values: dict[str, object] = {
         "active": "board",
         "arena": material.arena,
@@ -111,8 +121,8 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
         "permanent": material.permanent,
         "policy": first.document.method.policy,
         "preview_address": paths.asked(paths.snapshot(*shown), chosen),
-        "preview_picture": paths.board_card(*shown, chosen) if charts_available() else None,
-        "vector_picture": paths.board_card(*shown, chosen, "svg"),
+        "preview_picture": paths.board_card(*shown, drawn) if charts_available() else None,
+        "vector_picture": paths.board_card(*shown, drawn, "svg"),
         "query": query,
         "seen_digits": digits_to_show,
     }
@@ -228,8 +238,9 @@ async def board_file(
 
 def download_links(material: BoardPageData) -> dict[str, str]:
     """The URLs of a page's downloads, by format."""
-    once = {"snapshot": material.first.snapshot.sha256} if material.permanent else {}
-    path, query = board(material.arena.name), material.query.values() | once
+    once = {"snapshot": material.first.snapshot.sha256}
+    newest = len(material.boards) > 1 or (material.first.filtered is not None and not material.permanent)
+    path, query = board(material.arena.name), material.query.values() | ({} if newest else once)
     return {form: asked(f"{path}/board.{form}", query) for form in _TYPES}
 
 

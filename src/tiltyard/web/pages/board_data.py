@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256 as hashed
-from typing import Any
 
 from fastapi import Request
 from fastapi.responses import Response
@@ -38,7 +37,15 @@ from tiltyard.web.access.route_access import boards_of, send_cacheable
 from tiltyard.web.assets import accepts_gzip
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardView, full_view
-from tiltyard.web.pages.layout import gzip_bytes, localization_of, pages_of, send_page, theme_of
+from tiltyard.web.pages.layout import (
+    gzip_bytes,
+    localization_of,
+    pages_of,
+    send_page,
+    share_page,
+    theme_of,
+    varying,
+)
 from tiltyard.wire.arenas import SnapshotInfo
 
 _DETAILS_CACHE_SECONDS = 5.0
@@ -173,8 +180,6 @@ class BoardPageCache:
         self.made: BoundedCache[Hashable, tuple[bytes, str]] = BoundedCache(96 * 1024 * 1024)
         #: What operators say about models, by arena. Another process may have changed it.
         self.details: BoundedCache[int, ArenaModelDetails] = BoundedCache(200, seconds=_DETAILS_CACHE_SECONDS)
-        #: Arena cards of the home page.
-        self.cards: BoundedCache[Hashable, Any] = BoundedCache(200)
         self.making = asyncio.Lock()
         self._drawing = BoundedQueue(1, 8, "a chart to be drawn")
         self._drawn = SingleFlight()
@@ -249,7 +254,7 @@ def send_file(
 ) -> Response:
     """Send bytes with their ETag, compressed if the client accepts that; ``spoken`` if they depend on the language."""
     data, etag = made
-    headers = {"Vary": "Accept-Encoding, Accept-Language, Cookie" if spoken else "Accept-Encoding"}
+    headers = {"Vary": f"Accept-Encoding, {varying(request)}" if spoken else "Accept-Encoding"}
     if name:
         headers["Content-Disposition"] = f'attachment; filename="{name}"'
     if accepts_gzip(request.headers.get("accept-encoding", "")) and not media_type.endswith("parquet"):
@@ -263,7 +268,8 @@ def send_file(
 async def gather_board_page(
     request: Request, arena: Arena, query: BoardQuery, snapshot: Snapshot | None = None
 ) -> BoardPageData:
-    """Read the data of a page: of the newest boards, or of a published snapshot."""
+    """Read the data of a page: of the newest boards, or of a published snapshot. If everybody may read it, no cookie changes it."""
+    share_page(request, arena)
     if snapshot is not None:
         query = query.changed(source=SOURCES[snapshot.source])
     sources = range(len(SOURCES)) if query.source == "both" else (query.part().source,)

@@ -9,11 +9,11 @@ from itertools import product
 from typing import Any, Literal
 
 from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
+from tiltyard.core.board.board_summary import Headline, headline_of
 from tiltyard.core.board.cross_check import CrossCheckRow
 from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.board.settled_order import (
     LIKE_THESE,
-    FirstPlaces,
     PlaceWord,
     Scope,
     claims_nothing,
@@ -101,70 +101,6 @@ def interval_scale(drawn: Sequence[DrawnInterval]) -> IntervalScale | None:
     return IntervalScale(
         min(interval.low for interval in drawn if interval.low >= scale.least - margin),
         max(interval.high for interval in drawn if interval.high <= scale.most + margin),
-    )
-
-
-#: ``no-votes``: before the first vote. ``unclaimed``: the board claims no ranks at all. ``too-few``: there are not two
-#: models to compare. ``nobody``: no order is settled, or most models cannot be placed. ``first``: one model is first.
-#: ``shared``: several may be.
-HeadlineCase = Literal["no-votes", "unclaimed", "too-few", "nobody", "first", "shared"]
-
-#: So many of the models that share first place are named.
-_NAMED_MODEL_COUNT = 3
-
-
-@dataclass(frozen=True, slots=True)
-class UnplacedModel:
-    """A model whose votes rule out no rank."""
-
-    model: str
-    votes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """What a board says first."""
-
-    case: HeadlineCase
-    #: The models that are first, or may be, in the order of the board; and how many more there are.
-    leaders: tuple[str, ...] = ()
-    more: int = 0
-    #: Ranked models that are settled below another one.
-    below: int = 0
-    #: Ranked models about which nothing is settled, while something is about others.
-    unplaced: tuple[UnplacedModel, ...] = ()
-    #: The probability that anything which this board calls settled is wrong, at most.
-    error: float = 0.0
-
-    @property
-    def placed(self) -> int:
-        """Ranked models about which something is settled."""
-        return len(self.leaders) + self.more + self.below
-
-
-def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
-    ranked = [row for row in board.rows if row.rank_low is not None]
-    if not board.votes:
-        return Headline("no-votes")
-    if board.settled is None:
-        return Headline("unclaimed")
-    if len(ranked) < 2:
-        return Headline("too-few")
-    if claims_nothing(board.settled):
-        return Headline("nobody")
-    places = FirstPlaces.of([(row.rank_low or 0, row.rank_high or 0) for row in ranked])
-    unplaced = tuple(UnplacedModel(ranked[k].model, ranked[k].votes) for k in places.unplaced)
-    if 2 * len(unplaced) > len(ranked):
-        # To be first of a few is no first place.
-        return Headline("nobody", unplaced=unplaced)
-    leaders = [ranked[k].model for k in places.leaders]
-    return Headline(
-        "first" if len(leaders) == 1 else "shared",
-        leaders=tuple(leaders[:_NAMED_MODEL_COUNT]),
-        more=max(len(leaders) - _NAMED_MODEL_COUNT, 0),
-        below=len(ranked) - len(leaders) - len(unplaced),
-        unplaced=unplaced,
-        error=board.method.policy.settled_alpha,
     )
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.core.board.board_summary import Headline
 from tiltyard.errors import NotFound
 from tiltyard.web.access.route_access import ReadableArena
 from tiltyard.web.pages.board_data import BoardPageCache, SourceBoard, gather_board_page, send_view
 from tiltyard.web.pages.board_query import BoardQuery
-from tiltyard.web.pages.board_view import BoardLine, BoardView, Headline
+from tiltyard.web.pages.board_view import BoardLine, BoardView
 from tiltyard.web.pages.model import SourceWord
 
 router = APIRouter(include_in_schema=False)

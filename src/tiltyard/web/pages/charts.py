@@ -43,7 +43,7 @@ from tiltyard.web.pages.board_data import (
 )
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams, Chart, Snap
 from tiltyard.web.pages.board_view import BoardView, Kind, filtered_view
-from tiltyard.web.pages.layout import localization_of
+from tiltyard.web.pages.layout import LANGUAGE_PARAMETER, localization_of
 from tiltyard.web.pages.localization import Localization
 from tiltyard.web.pages.paths import asked, board
 
@@ -132,7 +132,7 @@ async def chart_view(request: Request, material: BoardPageData) -> ChartView:
     name, first = material.query.chart, material.first
     content = await _content(request, material.arena, material.query, name, first, exact=material.permanent)
     address = {
-        form: {theme: _address(material, name, form, theme, content) for theme in ("light", "dark")}
+        form: {theme: _address(request, material, name, form, theme, content) for theme in ("light", "dark")}
         for form in ("svg", "json")
     }
     drawn = _charts_available() and bool(content.dots or content.pairs or content.points)
@@ -238,14 +238,17 @@ def _recalled(kind: Kind, written: bytes) -> ChartContent:
     return ChartContent(axis, models=said["models"], points=points, snapshot=said["snapshot"])
 
 
-def _address(material: BoardPageData, name: str, form: str, theme: str, content: ChartContent) -> str:
+def _address(
+    request: Request, material: BoardPageData, name: str, form: str, theme: str, content: ChartContent
+) -> str:
     """The URL of a chart; with the hash of its snapshot if possible, so that it can be cached forever."""
     path = f"{board(material.arena.name)}/charts/{name}.{form}"
     query, first = material.query, material.first
+    look = {"theme": theme, LANGUAGE_PARAMETER: localization_of(request).language}
     if first.filtered is None:
         snapshot = content.snapshot or first.snapshot.sha256
-        return asked(path, {"theme": theme, "snapshot": snapshot, "drawn": drawing_version()})
+        return asked(path, {**look, "snapshot": snapshot, "drawn": drawing_version()})
     source = {"source": "llm-judge"} if first.snapshot.source else {}
     once = {"snapshot": first.snapshot.sha256} if material.permanent else {}
     votes = query.chosen_votes
-    return asked(path, {**votes, **source, "theme": theme, **once})
+    return asked(path, {**votes, **source, **look, **once})

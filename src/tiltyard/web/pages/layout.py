@@ -30,6 +30,10 @@ PAGE_POLICY = (
 )
 THEME_COOKIE, LANGUAGE_COOKIE = "tiltyard_theme", "tiltyard_language"
 THEMES = ("light", "dark")
+#: The language of a page in its address, which comes before what the browser asks for.
+LANGUAGE_PARAMETER = "in"
+#: In a request's scope: whether the page is the same for all readers, whatever their cookies.
+_SHARED_KEY = "tiltyard.shared_page"
 
 #: Browsers send the origin of a form only if the referrer policy allows it for the same site.
 _HEADERS = {"Content-Security-Policy": PAGE_POLICY, "Referrer-Policy": "same-origin"}
@@ -51,6 +55,7 @@ class PageTemplates:
         given = {
             "theme": theme_of(request),
             "here": _here(request),
+            "shared_page": is_shared(request),
             "matchup_text": context_of(request).matchup_ids.format,
             "shard_number": context_of(request).registry.settings.shard,
             **values,
@@ -110,7 +115,7 @@ def send_page(
     request: Request, arena: Arena, html: bytes, etag: str, *, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Send a rendered page, compressed if the client accepts that, or 304 if the client has it."""
-    headers = {**_HEADERS, "Vary": "Accept-Encoding, Accept-Language, Cookie", **(headers or {})}
+    headers = {**_HEADERS, "Vary": f"Accept-Encoding, {varying(request)}", **(headers or {})}
     if accepts_gzip(request.headers.get("accept-encoding", "")):
         html, etag = gzip_bytes(html), f"{etag}-gzip"
         headers["Content-Encoding"] = "gzip"
@@ -183,22 +188,42 @@ def redirect_to(path: str, *, cookie: str | None = None, cookies: Sequence[str] 
     return answer
 
 
+def share_page(request: Request, arena: Arena) -> None:
+    """Make the page of an arena that everybody may read the same for all: it may come from a cache or a file.
+
+    A script applies the theme and the language that the reader chose.
+    """
+    request.scope[_SHARED_KEY] = arena.settings.public
+
+
+def is_shared(request: Request) -> bool:
+    return bool(request.scope.get(_SHARED_KEY))
+
+
+def varying(request: Request) -> str:
+    """The headers of a request that change a page or a file of it."""
+    return "Accept-Language" if is_shared(request) else "Accept-Language, Cookie"
+
+
 def theme_of(request: Request) -> str | None:
     """The theme that the user chose; ``None`` to follow the browser."""
-    chosen = read_cookie(request, THEME_COOKIE)
+    chosen = None if is_shared(request) else read_cookie(request, THEME_COOKIE)
     return chosen if chosen in THEMES else None
 
 
 def localization_of(request: Request) -> Localization:
-    """The language that the reader chose, or else the browser's."""
-    chosen = read_cookie(request, LANGUAGE_COOKIE)
+    """The language in the address, else the one that the reader chose, else the browser's."""
+    chosen = request.query_params.get(LANGUAGE_PARAMETER)
+    if chosen not in languages() and not is_shared(request):
+        chosen = read_cookie(request, LANGUAGE_COOKIE)
     return localization_for(chosen if chosen in languages() else request.headers.get("accept-language"))
 
 
 def _here(request: Request) -> str:
-    """The page's own path and query, for forms that return to it."""
+    """The page's own path and query without its language, for forms that return to it."""
     path = str(request.scope.get("raw_path", b"/").decode("latin-1")).partition("?")[0]
-    query = request.scope.get("query_string", b"").decode("latin-1")
+    stated = request.scope.get("query_string", b"").decode("latin-1").split("&")
+    query = "&".join(one for one in stated if not one.startswith(f"{LANGUAGE_PARAMETER}="))
     return paths.local(f"{path}?{query}" if query else path)
 
 

@@ -5,6 +5,7 @@ Only boards of arenas that are open to everybody are shared. Other sites cannot 
 
 from __future__ import annotations
 
+from hashlib import sha256 as hashed
 from operator import attrgetter
 from typing import Annotated, Literal
 
@@ -14,13 +15,13 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
-from tiltyard.report.site_boards import ShareCard, SiteRow, card_png, draw_card
+from tiltyard.report.site_boards import ShareCard, SiteRow, card_png, draw_badge, draw_card
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import ReadableArena, boards_of, send_cacheable
 from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams
-from tiltyard.web.pages.board_view import filtered_view
-from tiltyard.web.pages.layout import PAGE_POLICY, localization_of, pages_of, send_page
+from tiltyard.web.pages.board_view import BoardView, filtered_view
+from tiltyard.web.pages.layout import PAGE_POLICY, localization_of, pages_of, send_page, varying
 from tiltyard.web.pages.model import SourceWord
 from tiltyard.web.routes.boards import Hash
 from tiltyard.wire.records import Plain
@@ -50,9 +51,21 @@ async def board_card(
     first, language = material.first, localization_of(request).language
     key = ("card", form, arena.title, language, first.sha256, first.citation.amended is None)
     made = await board_page_cache_of(request).drawn(key, lambda: _draw(request, material, form))
-    headers = {**_SHARED_HEADERS, "Content-Security-Policy": _CARD_POLICY, "Vary": "Accept-Language, Cookie"}
+    headers = {**_SHARED_HEADERS, "Content-Security-Policy": _CARD_POLICY, "Vary": varying(request)}
     kind = "image/png" if form == "png" else "image/svg+xml"
     return send_cacheable(request, arena, *made, headers=headers, media_type=kind)
+
+
+@router.api_route("/arenas/{arena}/badge.svg", methods=["GET", "HEAD"])
+async def board_badge(arena: ReadableArena, request: Request) -> Response:
+    """Who is first on the newest board, in a few words, for a page about the arena."""
+    _check_public(arena)
+    material = await gather_board_page(request, arena, BoardQuery())
+    text = _card_words(request, material)[-1].strip()
+    data = draw_badge(text, f"{arena.title}: {text}").encode()
+    headers = {**_SHARED_HEADERS, "Content-Security-Policy": _CARD_POLICY, "Vary": varying(request)}
+    etag = hashed(data).hexdigest()
+    return send_cacheable(request, arena, data, etag, headers=headers, media_type="image/svg+xml")
 
 
 @router.api_route("/arenas/{arena}/embed", methods=["GET", "HEAD"], response_class=HTMLResponse)
@@ -91,7 +104,6 @@ async def embedded_board(
     headers = {
         **_SHARED_HEADERS,
         "Content-Security-Policy": policy,
-        "Vary": "Accept-Encoding, Accept-Language, Cookie",
     }
     return send_page(request, arena, *await kept.rendered(key, render), headers=headers)
 
@@ -101,12 +113,22 @@ def _check_public(arena: Arena) -> None:
         raise NotFound("boards of arenas that are not open to everybody are not shared with other sites")
 
 
-def _draw(request: Request, material: BoardPageData, form: str) -> bytes:
-    kept, first = board_page_cache_of(request), material.first
-    view = filtered_view(kept.view(first), BoardQuery(retired="hide"))
-    values = {"board": first, "query": material.query, "view": view}
+def _card_words(request: Request, material: BoardPageData) -> list[str]:
+    """The kind of the board's status, its status, how much was counted, and who is first."""
+    view = _card_view(request, material)
+    values = {"board": material.first, "query": material.query, "view": view}
     words = pages_of(request).render("board/card.html", request, **values)
-    kind, status, counts, verdict = Markup(words).striptags().split("|", 3)  # noqa: S704 - a template of ours made it
+    return Markup(words).striptags().split("|", 3)  # noqa: S704 - a template of ours made it
+
+
+def _card_view(request: Request, material: BoardPageData) -> BoardView:
+    kept = board_page_cache_of(request)
+    return filtered_view(kept.view(material.first), BoardQuery(retired="hide"))
+
+
+def _draw(request: Request, material: BoardPageData, form: str) -> bytes:
+    view = _card_view(request, material)
+    kind, status, counts, verdict = _card_words(request, material)
     claimed = view.headline.case in ("first", "shared")
     card = ShareCard(
         title=material.arena.title,

@@ -20,7 +20,6 @@ from tiltyard.arena.content.answer_rows import AnswerReading
 from tiltyard.arena.content.arenas import (
     Arena,
     find_arena,
-    list_arenas,
     list_models,
     list_prompts,
     read_prompt_filters,
@@ -49,7 +48,7 @@ from tiltyard.web.access.route_access import (
     ScopeCheck,
     Source,
     boards_of,
-    may_read,
+    list_readable,
     source_number,
 )
 from tiltyard.web.edge.problem_details import OpenApi, document_problems
@@ -324,16 +323,18 @@ async def _spooled(request: Request) -> AsyncIterator[FilePath]:
 readers = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
 
 
-@readers.get("", summary="All arenas", responses=document_problems(401, 503))
-async def arenas(request: Request, actor: CurrentActor) -> ArenaList:
-    """Open arenas, and closed and private ones that the client may read."""
-    found = await list_arenas(registry_of(request).pool)
+@readers.get("", summary="All arenas", responses=document_problems(401, 422, 503))
+async def arenas(
+    request: Request,
+    actor: CurrentActor,
+    q: Annotated[Plain, Query(description="Words with which words of names or titles begin.")] = "",
+    after: Annotated[Plain, Query(description="The last arena of the page before.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> ArenaList:
+    """A page of the open arenas, and of closed and private ones that the client may read, ordered by name."""
+    found = await list_readable(request, actor, after=after, search=q, limit=limit)
     return ArenaList(
-        [
-            serialize_arena(arena, budgets=_sees_budgets(actor, arena.name))
-            for arena in found
-            if await may_read(request, actor, arena)
-        ]
+        [serialize_arena(one.arena, budgets=_sees_budgets(actor, one.arena.name)) for one in found]
     )
 
 

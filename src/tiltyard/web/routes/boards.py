@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
@@ -16,6 +17,7 @@ from tiltyard.arena.boards.snapshot_cache import HashedDocument
 from tiltyard.arena.boards.snapshots import board_of, list_snapshots
 from tiltyard.arena.boards.weekly_reports import FIRST_PUBLIC_REPORT_PHASE, list_reports, read_report
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.core.board.document import LaneFilter, LeftOutVotes
 from tiltyard.errors import NotFound
 from tiltyard.report.escapes import csv_text
@@ -31,7 +33,7 @@ from tiltyard.web.access.route_access import (
     source_number,
 )
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.wire.arenas import ReportList, SnapshotList, Values
+from tiltyard.wire.arenas import NewestBoards, ReportList, SnapshotList, Values
 from tiltyard.wire.records import Plain
 
 
@@ -170,6 +172,22 @@ async def board(
         return send_cacheable(request, arena, newest.document.encode(), newest.sha256, headers={"Link": link})
     shown = HashedDocument.of(board_of(newest).without_retired().to_dict())
     return send_cacheable(request, arena, shown.data, shown.sha256)
+
+
+@router.get(
+    "/newest",
+    response_model=NewestBoards,
+    summary="The newest boards",
+    responses=document_problems(401, 403, 404, 503) | _CACHED,
+)
+async def newest(arena: ReadableArena, request: Request) -> Response:
+    """The hashes of the newest boards by source: a few bytes, to be asked for often."""
+    boards, found = boards_of(request), {}
+    for number, source in enumerate(SOURCES):
+        with suppress(NotFound):
+            found[source] = (await boards.latest(arena.arena, number)).sha256
+    said = HashedDocument.of({"arena": arena.name, "snapshots": found})
+    return send_cacheable(request, arena, said.data, said.sha256)
 
 
 @router.get(

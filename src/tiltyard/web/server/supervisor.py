@@ -23,6 +23,7 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
+from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.errors import BadOption, StoreFault, TiltyardError
 from tiltyard.foundation.retries import Backoff
 from tiltyard.foundation.telemetry import CHILD_RESTARTS, FOLDER_VARIABLE, recording, tracing
@@ -47,7 +48,7 @@ _DESCRIPTOR_LIMIT = 65_536
 
 @dataclass(frozen=True)
 class ChildConfig:
-    #: ``web`` or ``rater``.
+    #: ``web``, ``rater`` or ``boards``.
     part: str
     url: str
     settings: ServingSettings
@@ -66,7 +67,7 @@ def run_child(config: ChildConfig, beat_at: c_double) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     configure_logging()
     threading.Thread(target=_end_without_parent, name="parent", daemon=True).start()
-    run = _run_web if config.part == "web" else _run_rater
+    run = {"web": _run_web, "rater": _run_rater, "boards": _run_boards}[config.part]
     try:
         environment = read_environment()
         with tracing(environment.variables, config.part):
@@ -158,6 +159,45 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
         await server.serve(sockets=[config.listening])
 
 
+def _run_boards(config: ChildConfig, environment: Environment, beat: Callable[[], None]) -> None:
+    asyncio.run(_write_boards(config, environment, beat))
+
+
+async def _write_boards(config: ChildConfig, environment: Environment, beat: Callable[[], None]) -> None:
+    """Write boards as files, by an application that nobody else asks."""
+    from tiltyard.arena.content.object_storage import PublicFiles
+    from tiltyard.arena.processes.process_leases import ProcessLease
+    from tiltyard.arena.registry import open_registry
+    from tiltyard.web.edge.metrics import ProcessMetrics
+    from tiltyard.web.server.app import make_app
+    from tiltyard.web.server.board_files import BoardFiles
+
+    assert config.settings.boards_url is not None
+    files = PublicFiles(config.settings.boards_url, environment.variables)
+    keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+    def stopping() -> None:
+        loop.call_soon_threadsafe(stop.set)
+
+    stop_by_signal(stopping)
+    async with open_registry(config.url, environment, config.settings) as registry:
+        lease = ProcessLease(registry.pool, role="boards")
+        await lease.start()
+        with recording(ProcessMetrics()):
+            app = make_app(registry, keys, home=environment.home)
+            writing = asyncio.create_task(BoardFiles(app, registry, files, lease.ring).run())
+            log_event("boards ready")
+            while not stop.is_set() and not writing.done():
+                beat()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), 1.0)
+        if writing.done():
+            writing.result()
+        await cancel_and_wait(writing)
+        await lease.stop()
+
+
 def _run_rater(config: ChildConfig, environment: Environment, beat: Callable[[], None]) -> None:
     from tiltyard.arena.operators.crowd import hold_crowd_change
     from tiltyard.arena.operators.scheduled_jobs import run_scheduled_jobs
@@ -192,7 +232,7 @@ _HEALTHY_SECONDS = 60.0
 #: Seconds without a sign of life after which a child is killed: while it starts, and then by part. A rater gives one
 #: between steps, of which one with many boards can take minutes.
 _START_SECONDS = 300.0
-_SILENT_SECONDS = {"web": 30.0, "rater": 300.0}
+_SILENT_SECONDS = {"web": 30.0, "rater": 300.0, "boards": 300.0}
 #: Seconds that children have to stop before they are killed.
 _STOP_GRACE_SECONDS = 20.0
 #: Seconds between looks at the children, and without one after which the supervisor counts as hung.
@@ -309,7 +349,8 @@ class Supervisor:
 
     def _supervise(self, on_ready: Callable[[], None]) -> None:
         web = ["web"] * self._settings.workers
-        for part in {"all": [*web, "rater"], "web": web, "rater": ["rater"]}[self._settings.role]:
+        other = ["rater"] if self._settings.boards_url is None else ["rater", "boards"]
+        for part in {"all": [*web, *other], "web": web, "rater": other}[self._settings.role]:
             listening = self._listening if part == "web" else None
             self._children.append(_Child(ChildConfig(part, self._database.url, self._settings, listening)))
         greeted = False

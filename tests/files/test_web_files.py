@@ -19,7 +19,7 @@ from support.command import run
 from support.loopback import only_loopback
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files import open_battles
-from tiltyard.files.hub_files import check_redirect
+from tiltyard.files.web_files import check_redirect
 
 CSV = b"model_a,model_b,winner\nx,y,model_a\nx,y,model_b\nx,y,tie\n"
 ROWS = b'{"model_a": "x", "model_b": "y", "winner": "tie"}\n' * 4

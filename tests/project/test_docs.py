@@ -30,7 +30,7 @@ from tiltyard.files import open_battles, write_battles
 from tiltyard.files.format_detection import FORMATS
 from tiltyard.judges.requests import JudgeRequest
 from tiltyard.runs.battle_rating import RateSettings, rate_files
-from tiltyard.runs.run_folder import ratings_document
+from tiltyard.runs.rating_documents import ratings_document
 from tiltyard.settings import live_models, tournament_sections
 from tiltyard.settings.config_section import validate_section
 from tiltyard.settings.model_endpoints import PROVIDERS

@@ -226,7 +226,7 @@ class BoardOutput:
                 console.print(rated_lines(rated, width=console.width, top=self.top))
             return
         if self.form == "json":
-            from tiltyard.runs.run_folder import ratings_json
+            from tiltyard.runs.rating_documents import ratings_json
 
             text = ratings_json(groups, settings, evaluated, top=self.top) + "\n"
         else:

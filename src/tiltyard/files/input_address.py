@@ -35,7 +35,7 @@ def shown_path(path: str | os.PathLike[str]) -> str:
     address = address_of(path)
     if address is None or _is_dataset(address):
         return os.fspath(path)
-    from tiltyard.files.hub_files import shown_address
+    from tiltyard.files.web_files import shown_address
 
     return shown_address(address)
 
@@ -45,7 +45,7 @@ def fetch_address(address: str) -> FetchedFiles:
     if _is_dataset(address):
         from tiltyard.files.hub_files import fetch_dataset as fetch
     else:
-        from tiltyard.files.hub_files import fetch_web_file as fetch
+        from tiltyard.files.web_files import fetch_web_file as fetch
     fetched = fetch(address)
     for file in fetched.files:
         check_no_page(file)

@@ -44,7 +44,7 @@ from tiltyard.runs.battle_rating import (
     rate_settings,
     rate_table,
 )
-from tiltyard.runs.run_folder import ratings_json
+from tiltyard.runs.rating_documents import ratings_json
 from tiltyard.settings.rating_options import RATING_OPTIONS, RateOptions
 
 if TYPE_CHECKING:

@@ -38,19 +38,17 @@ from tiltyard.runs.manifest import (
     read_manifest,
     read_release_manifest,
 )
-from tiltyard.runs.run_folder import (
+from tiltyard.runs.rating_documents import (
     BOARD_CSV,
     BOARD_TEXTS,
     FIGURES,
     board_documents,
     bootstrap_columns,
-    evaluated_models,
     figure_documents,
     ratings_document,
-    render_report,
     winrates_csv,
-    written_files,
 )
+from tiltyard.runs.run_folder import evaluated_models, render_report, written_files
 from tiltyard.runs.tournament_verification import verify_tournament
 from tiltyard.runs.verification_checks import (
     RunCheck,

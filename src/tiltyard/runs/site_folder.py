@@ -68,7 +68,7 @@ from tiltyard.runs.manifest import (
     read_manifest_as,
     run_identity,
 )
-from tiltyard.runs.run_folder import plain_names
+from tiltyard.runs.rating_documents import plain_names
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_files import question_file, read_run_documents
 from tiltyard.runs.tournament_manifest import OVERALL, TournamentManifest

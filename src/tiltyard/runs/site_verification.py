@@ -12,8 +12,8 @@ from urllib.parse import quote, urlsplit
 from pydantic import ValidationError
 
 from tiltyard.errors import BadOption, BrokenArtifact, TiltyardError, UnreadableFile
-from tiltyard.files.hub_files import fetch_web_file
 from tiltyard.files.input_address import address_of
+from tiltyard.files.web_files import fetch_web_file
 from tiltyard.foundation.local_files import read_regular
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, file_hash, parse_document
 from tiltyard.runs.run_verification import verify_run

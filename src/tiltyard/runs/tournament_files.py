@@ -67,8 +67,9 @@ from tiltyard.runs.manifest import (
     write_bytes,
     write_lines,
 )
+from tiltyard.runs.rating_documents import bootstrap_columns, ratings_document
 from tiltyard.runs.run_costs import costs_document, read_attempts
-from tiltyard.runs.run_folder import bootstrap_columns, evaluated_models, ratings_document
+from tiltyard.runs.run_folder import evaluated_models
 from tiltyard.runs.tournament_manifest import (
     ATTEMPT_COLUMNS,
     OVERALL,

@@ -41,8 +41,8 @@ from tiltyard.files.style_text import TextStyle, measure_style
 from tiltyard.report.escapes import csv_text
 from tiltyard.report.run_documents import DiagnosticsDocument, EloDocument, EloEntry, JudgeAgreement
 from tiltyard.runs.manifest import ZIP_EPOCH
+from tiltyard.runs.rating_documents import finite
 from tiltyard.runs.run_costs import QuestionIndex
-from tiltyard.runs.run_folder import finite
 from tiltyard.runs.tournament_manifest import (
     OVERALL,
     JudgedRun,

@@ -34,10 +34,10 @@ _SIDES = np.zeros((len(_PAIRS), _MODELS))
 _SIDES[np.arange(len(_PAIRS)), _PAIRS[:, 0]] = 1.0
 _SIDES[np.arange(len(_PAIRS)), _PAIRS[:, 1]] = -1.0
 #: Leads below it are ties: about one vote in six.
-_TIE_LEAD = 0.35
-_FOLDS = 5
+_TIE_LEAD_LOGITS = 0.35
+_FOLD_COUNT = 5
 #: Prompts and voters beyond which the truth is not known better.
-_TRUTH_DRAWS = 4000
+_TRUTH_DRAW_COUNT = 4000
 #: Share of people's votes that the combined board must save.
 SAVED_SHARE = 0.15
 
@@ -88,7 +88,7 @@ class Votes(NamedTuple):
         return Votes(self.prompt[:count], self.pair[:count], self.voter[:count], self.points[:count])
 
 
-class World(NamedTuple):
+class CombinedVotes(NamedTuple):
     """What happened, and the ratings that people would give with endless prompts and voters."""
 
     votes: Votes
@@ -99,7 +99,7 @@ class World(NamedTuple):
     truth: Floats
 
 
-def make_world(world: CombinedWorld, rng: np.random.Generator) -> World:
+def make_world(world: CombinedWorld, rng: np.random.Generator) -> CombinedVotes:
     """One world of this kind."""
     strength = rng.normal(0.0, world.strength_sd, _MODELS)
     judged_prompts = world.prompts * world.judged_prompts
@@ -114,11 +114,11 @@ def make_world(world: CombinedWorld, rng: np.random.Generator) -> World:
     view = world.shared * effects + rng.normal(0.0, world.judge_prompt_sd, effects.shape)
     lead = (strength + rng.normal(0.0, world.judge_bias_sd, _MODELS) + view) @ _SIDES.T
     orders = [_points(lead + rng.normal(0.0, world.judge_noise, lead.shape)) for _ in range(2)]
-    own = rng.normal(0.0, np.hypot(world.prompt_sd, world.voter_sd), (_TRUTH_DRAWS, _MODELS))
+    own = rng.normal(0.0, np.hypot(world.prompt_sd, world.voter_sd), (_TRUTH_DRAW_COUNT, _MODELS))
     endless = (strength + own) @ _SIDES.T
-    expected = (expit(endless - _TIE_LEAD) + expit(endless + _TIE_LEAD)) / 2
+    expected = (expit(endless - _TIE_LEAD_LOGITS) + expit(endless + _TIE_LEAD_LOGITS)) / 2
     truth = fit(expected.mean(axis=0), np.ones(len(_PAIRS)))
-    return World(votes, spread, np.mean(orders, axis=0), truth)
+    return CombinedVotes(votes, spread, np.mean(orders, axis=0), truth)
 
 
 def _vote(worth: Floats, tastes: Floats, activity: Floats, votes: int, rng: np.random.Generator) -> Votes:
@@ -130,7 +130,7 @@ def _vote(worth: Floats, tastes: Floats, activity: Floats, votes: int, rng: np.r
 
 
 def _points(lead: Floats) -> Floats:
-    return np.where(np.abs(lead) < _TIE_LEAD, 0.5, (lead > 0.0).astype(np.float64))
+    return np.where(np.abs(lead) < _TIE_LEAD_LOGITS, 0.5, (lead > 0.0).astype(np.float64))
 
 
 def fit(points: Floats, weights: Floats) -> Floats:
@@ -143,7 +143,8 @@ def fit(points: Floats, weights: Floats) -> Floats:
         strengths = strengths + step / max(1.0, float(np.abs(step).max()))
         if float(np.abs(step).max()) < 1e-9:
             break
-    return strengths - strengths.mean()
+    centred: Floats = strengths - strengths.mean()
+    return centred
 
 
 def _information(strengths: Floats, weights: Floats) -> Floats:
@@ -197,9 +198,9 @@ def combine(votes: Votes, judged: Floats | None, prompts: int) -> Rated:
 
 def _judge_weights(people: Floats, judge: Floats) -> Floats:
     """λ of each prompt: least variance on the prompts of the other folds, between 0 and 1."""
-    folds = np.arange(len(judge)) % _FOLDS
+    folds = np.arange(len(judge)) % _FOLD_COUNT
     weights = np.zeros(len(judge))
-    for fold in range(_FOLDS):
+    for fold in range(_FOLD_COUNT):
         others = folds != fold
         spread = float(np.square(judge[others]).sum())
         best = -float((people[others] * judge[others]).sum()) / spread if spread > 0.0 else 0.0
@@ -268,7 +269,7 @@ def measure_gain(world: CombinedWorld, worlds: int, seed: int) -> Gain:
     )
 
 
-def _correlation(world: World) -> float:
+def _correlation(world: CombinedVotes) -> float:
     """Of people's votes and the judge's on the same matches, both less the mean of their pair of models."""
     votes = world.votes
     counts = np.maximum(np.bincount(votes.pair, minlength=len(_PAIRS)), 1)

@@ -1,12 +1,12 @@
 """Which sessions skip, hurry or keep time unlike people."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from support.simulated_sessions import MODELS, joined, shown
-from tiltyard.core.integrity.session_groups import find_habits
+from tiltyard.core.integrity.session_groups import ShownMatchups, find_habits
 from tiltyard.core.integrity.voter_tests import VoterTest
 
 PEOPLE = shown(150, 30)
@@ -41,6 +41,23 @@ def test_who_skips_one_model_is_flagged_with_the_numbers():
     counted = sign.counted
     assert (counted.found, counted.among) == (has.sum(), has.sum())
     assert (counted.other_found, counted.other_among) == (0, 60 - has.sum())
+
+
+def test_a_few_sessions_that_choose_one_model_are_flagged_and_none_of_them_alone():
+    """The attack: ten admissions with six votes each, who skip whatever the target is not in."""
+    crowd = shown(10, 18, seed=6, first=1000)
+    # Every third matchup is one with the target.
+    has = np.arange(180) % 3 == 0
+    a, b = crowd.a % LAST, (crowd.a + 1) % LAST
+    crowd = replace(crowd, a=np.where(has, LAST, a), b=b, voted=has)
+    people = shown(80, 12, skip=0.05)
+    signs = find_habits(joined(people, crowd), MODELS)
+    assert {sign.session for sign in signs} == {*range(1000, 1010)}
+    assert {(sign.test, sign.model) for sign in signs} == {(VoterTest.SKIPS, LAST)}
+    assert all(sign.deviations < 0.0 for sign in signs)
+    alone = crowd.session == 1000
+    one = ShownMatchups(*(getattr(crowd, field.name)[alone] for field in fields(crowd)))
+    assert find_habits(joined(people, one), MODELS) == []
 
 
 @pytest.mark.parametrize(("hasty", "is_found"), [(20, True), (14, True), (5, False)])

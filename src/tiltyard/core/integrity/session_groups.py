@@ -1,7 +1,7 @@
 """What sessions do around their votes that honest voters do not, each by itself and several together.
 
 **Habits.** Three tests of each session. Each takes the most unusual honest voter that it allows for as its standard, and
-flags one such session in two thousand at most:
+flags one such session in two thousand at most, or where several skip or choose the same model, one in twenty of these:
 
 ========  ==============================================================  =====================================
 test      what is counted                                                 who is allowed for
@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import bdtrc, chdtr, expit, gammaln, logit, ndtri, pdtrc
+from scipy.special import bdtrc, chdtr, expit, gammaln, logit, ndtr, ndtri, pdtrc
 
 from tiltyard.core.integrity.voter_tests import (
     CountedOf,
@@ -52,6 +52,8 @@ from tiltyard.foundation.arrays import Bools, Floats, Ints
 _FALSE_FLAG_SHARE = 0.0005
 _LEAST_MATCHUPS = 10
 _LEAST_SKIP_COUNT = 5
+#: The share of honest sessions among those that are flagged because others skip or choose the same model.
+_HONEST_SHARE = 0.05
 #: Whoever dislikes what a model writes may skip it more often; these are odds.
 _SKIP_TASTE_RATIO = 2.0
 _HASTY_SHARE = 0.25
@@ -131,27 +133,44 @@ def _skips(shown: ShownMatchups, place: Ints, shape: tuple[int, int]) -> list[Vo
     matchups = np.bincount(place).astype(np.float64)
     skips = sum_by_index(place, skipped, shape[0])
     n, k = with_model.reshape(shape), skipped_with.reshape(shape)
-    # By which factor the odds of a skip are higher where a model is shown, for all voters together.
-    shown_with, skipped_of, total = n.sum(axis=0), k.sum(axis=0), skips.sum()
-    inside_odds = (skipped_of + 1.0) / (shown_with - skipped_of + 1.0)
-    outside_odds = (total - skipped_of + 1.0) / (matchups.sum() - shown_with - total + skipped_of + 1.0)
-    usual = inside_odds / outside_odds
+    # By which factor the odds of a skip are higher where a model is shown (Mantel and Haenszel 1959), as if each session
+    # had skipped once: those that choose by skips are few, and skip most.
+    share_of = 1.0 / (np.maximum(skips, 1.0) * matchups)[:, None]
+    inside = (k * (matchups[:, None] - n - skips[:, None] + k) * share_of).sum(axis=0)
+    outside = ((skips[:, None] - k) * (n - k) * share_of).sum(axis=0)
+    usual = (inside + 1.0) / (outside + 1.0)
     share = (skips / matchups)[:, None]
     variance = n * share * (1.0 - share) * (1.0 - n / matchups[:, None])
     away = (k - n * share) / np.sqrt(np.maximum(variance, 1e-12))
     enough = (matchups >= _LEAST_MATCHUPS) & (skips >= _LEAST_SKIP_COUNT)
     found: list[VoterSign] = []
-    level = _FALSE_FLAG_SHARE / (2 * shape[1])
+    chance_of: dict[tuple[int, bool], list[float]] = {}
     for one in np.flatnonzero(enough & (np.abs(away).max(axis=1) >= _CLOSER_LOOK_LIMIT)).tolist():
         of = (int(matchups[one]), int(skips[one]))
         chances = [_skip_chance(int(n[one, m]), int(k[one, m]), of, usual[m]) for m in range(shape[1])]
         rarest = int(np.argmin(chances))
-        if chances[rarest] <= level:
-            inside = (int(k[one, rarest]), int(n[one, rarest]))
-            counted = CountedOf(*inside, of[1] - inside[0], of[0] - inside[1])
-            deviations = float(np.sign(away[one, rarest]) * -ndtri(max(chances[rarest], 1e-300)))
-            found.append(VoterSign(one, VoterTest.SKIPS, of[0], deviations, rarest, counted))
-    return found
+        own = (int(k[one, rarest]), int(n[one, rarest]))
+        counted = CountedOf(*own, of[1] - own[0], of[0] - own[1])
+        deviations = float(np.sign(away[one, rarest]) * -ndtri(max(chances[rarest], 1e-300)))
+        found.append(VoterSign(one, VoterTest.SKIPS, of[0], deviations, rarest, counted))
+        chance_of.setdefault((rarest, deviations > 0.0), []).append(chances[rarest])
+    bars = {cell: _pooled_bar(chances, int(enough.sum()), shape[1]) for cell, chances in chance_of.items()}
+    return [sign for sign in found if ndtr(-abs(sign.deviations)) <= bars[sign.model, sign.deviations > 0.0]]
+
+
+def _pooled_bar(chances: Sequence[float], tested: int, models: int) -> float:
+    """How unlikely a session must be to be flagged: less so where others skip or choose the same model.
+
+    Together they must be more than chance explains, with one honest session in twenty among them at most.
+    """
+    bar = _FALSE_FLAG_SHARE / (2 * models)
+    for count, chance in enumerate(sorted(chances), 1):
+        expected = tested * chance
+        if expected <= _HONEST_SHARE * count and pdtrc(count - 1, expected) <= _FALSE_GROUP_SHARE / (
+            2 * models
+        ):
+            bar = max(bar, chance)
+    return bar * (1.0 + 1e-9)
 
 
 def _skip_chance(n: int, k: int, of: tuple[int, int], usual: float) -> float:

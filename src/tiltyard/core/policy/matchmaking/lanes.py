@@ -136,8 +136,10 @@ def _best_cells(
     """
     cells, least = field.standing.cells, field.standing.meetings.least
     bound = appeal + cells.best[anchor] + cells.best[opponents]
+    fewest = np.zeros(len(opponents), dtype=np.float32)
     if not field.standing.policy.free_prompts:
-        bound -= REPEAT_WEIGHT * least[anchor, opponents]
+        fewest += REPEAT_WEIGHT * least[anchor, opponents]
+    bound -= fewest
     # Equal bounds are in random order, so that all ties have a chance even if the search stops early.
     order = np.lexsort((rng.random(len(bound)), -bound))
     most = max(_BLOCK_CELLS // len(field.standing.prompts), 1)
@@ -154,12 +156,12 @@ def _best_cells(
         needs += field.need[anchor]
         extra = appeal[block].astype(np.float32)
         # What follows only lowers scores: most opponents cannot reach the best one any more.
-        for row, reach in enumerate((needs.max(axis=1) + extra).tolist()):
-            if reach < best or reach == -np.inf:
+        reach = needs.max(axis=1) + extra - fewest[block]
+        for row, most_possible in enumerate(reach.tolist()):
+            if most_possible < best or most_possible == -np.inf:
                 continue
             scores, opponent = needs[row] + extra[row], int(opponents[block[row]])
-            _lower_scores(field, anchor, opponent, scores)
-            top = float(scores.max())
+            top = _lower_scores(field, anchor, opponent, scores, best)
             if top == -np.inf or top < best:
                 continue
             if top > best:
@@ -175,23 +177,26 @@ def _best_cells(
     return None
 
 
-def _lower_scores(field: EligiblePairs, anchor: int, opponent: int, scores: npt.NDArray[np.float32]) -> None:
-    """Subtract the cost of repeating each prompt with this opponent; −∞ if they may not meet on it."""
-    meetings = field.standing.meetings
-    if field.standing.policy.free_prompts:
-        return
-    met = meetings.cells(anchor, opponent)
-    if met is None and not meetings.reserved:
-        return
+def _lower_scores(
+    field: EligiblePairs, anchor: int, opponent: int, scores: npt.NDArray[np.float32], best: float
+) -> float:
+    """Subtract the cost of repeating each prompt with this opponent; return the largest score.
+
+    If it reaches the best one, prompts on which they may not meet have −∞.
+    """
+    standing = field.standing
+    met = None if standing.policy.free_prompts else standing.meetings.cells(anchor, opponent)
     dense_attempts = None if met is None else met.dense_attempts(len(scores))
     if dense_attempts is not None:
         scores -= np.float32(REPEAT_WEIGHT) * dense_attempts
     elif met is not None and len(met):
         prompts, attempts = met.attempts()
         scores[prompts] -= REPEAT_WEIGHT * attempts
-    withheld = field.withheld(anchor, opponent)
-    if withheld:
+    top = float(scores.max())
+    if top >= best and (withheld := field.withheld(anchor, opponent)):
         scores[withheld] = -np.inf
+        top = float(scores.max())
+    return top
 
 
 def starved_models(field: EligiblePairs) -> list[int]:

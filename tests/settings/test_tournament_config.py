@@ -122,7 +122,7 @@ def test_numbers_that_were_written_whole_stay_whole(tmp_path):
         ("judge:\n  use_batch_apis: true\n", "line 6, judge.use_batch_apis: unknown field; did you mean use_batch_api?"),
         ("judge:\n  use_batch_api: 1\n", "line 6, judge.use_batch_api: expected true or false, found 1"),
         ("judge:\n  batch: true\n  use_batch_api: true\n", "line 7, judge.use_batch_api: says the same as batch"),
-        ("judge:\n  position_swap: false\n", "line 6, judge.position_swap: every pair is judged in both orders"),
+        ("judge:\n  position_swap: false\n", "line 6, judge.position_swap: set it to true, or leave it out; orders: random"),
         ("judge: [1, 2]\n", "line 5, judge: expected fields (name: value), found a list of 2"),
         ("Judge: {}\n", "line 5, Judge: unknown field; did you mean judge?"),
         ("<<: {}\n", "line 5, <<: merge keys are not supported"),

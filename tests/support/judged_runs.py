@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.core.battles import Battle
-from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions
+from tiltyard.core.judging.canaries import CheckCounts, check_questions
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
+from tiltyard.core.judging.match_design import match_questions
 from tiltyard.core.judging.matches import Match, PairRules, Prompt, all_pairs, sample_pairs
 from tiltyard.core.judging.question import Question, Rubric
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep

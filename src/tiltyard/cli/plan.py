@@ -29,10 +29,12 @@ from tiltyard.cli.run import (
     Budget,
     Config,
     ConfigOption,
+    DesignOption,
     JudgeModel,
     LimitPairs,
     Mode,
     NeedsAgreement,
+    OrdersOption,
     SamplePairs,
     agreement_problem,
     config_path,
@@ -71,6 +73,8 @@ def plan(
     judge_model: JudgeModel = None,
     limit_pairs: LimitPairs = None,
     sample_pairs: SamplePairs = None,
+    design: DesignOption = None,
+    orders: OrdersOption = None,
     budget_usd: Budget = None,
     price: PriceOption = None,
     needs_agreement: NeedsAgreement = None,
@@ -122,6 +126,7 @@ def plan(
     from tiltyard.report.terminal import Terminal
     from tiltyard.report.tournament_tables import plan_tables
     from tiltyard.tournaments.cost_estimate import (
+        compare_designs,
         estimate_plan,
         measure_bytes_per_token,
         pilot_expectation,
@@ -137,6 +142,8 @@ def plan(
         judge_model=judge_model,
         limit_pairs=limit_pairs,
         sample_pairs=sample_pairs,
+        design=design,
+        orders=orders,
         budget_usd=budget_usd,
         prices=stated_prices(price),
     )
@@ -155,7 +162,10 @@ def plan(
             typer.echo(f"{note}.", err=True)
     carried = None if earlier is None else pilot_expectation(earlier, estimate.expectation)
     findings = tuple(plan_findings(prepared.plan, prepared.mode))
-    Terminal().print(plan_tables(estimate.to_dict(), carried, prepared.cap, estimate.notes, findings))
+    designs = tuple(compare_designs(prepared.plan, estimate))
+    Terminal().print(
+        plan_tables(estimate.to_dict(), carried, prepared.cap, estimate.notes, findings, designs)
+    )
     problem = agreement_problem(prepared, needs_agreement, agreement)
     if problem is not None:
         typer.echo(

@@ -64,6 +64,18 @@ SamplePairs = Annotated[
     int | None,
     typer.Option(min=1, help="Judge only N pairs of each dimension, spread over prompts and models."),
 ]
+DesignOption = Annotated[
+    str | None,
+    typer.Option(
+        "--design",
+        metavar="DESIGN",
+        help="Which pairs are judged: all, baseline, sparse, or adaptive, until the order is settled.",
+    ),
+]
+OrdersOption = Annotated[
+    str | None,
+    typer.Option("--orders", metavar="ORDERS", help="Ask in both orders, or in one drawn at random."),
+]
 NeedsAgreement = Annotated[
     float | None,
     typer.Option(
@@ -106,6 +118,8 @@ def run(
     n_perms: Annotated[int | None, typer.Option(min=1, help="Elo's permutations.")] = None,
     limit_pairs: LimitPairs = None,
     sample_pairs: SamplePairs = None,
+    design: DesignOption = None,
+    orders: OrdersOption = None,
     skip_judging: Annotated[
         bool, typer.Option("--skip-judging", help="Call no judge; rate the cached replies.")
     ] = False,
@@ -160,6 +174,8 @@ def run(
         n_perms=n_perms,
         limit_pairs=limit_pairs,
         sample_pairs=sample_pairs,
+        design=design,
+        orders=orders,
         budget_usd=budget_usd,
         prices=stated_prices(price),
     )

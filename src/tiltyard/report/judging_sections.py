@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from tiltyard.core.judging.match_design import MatchDesign
 from tiltyard.core.judging.reconciliation import MatchCounts
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.core.ratings import Finding
@@ -108,14 +109,17 @@ ELO_NOTE = (
 )
 
 
-def tournament_lede(judges: Sequence[str], quorum: int, entrants: Sequence[str], prompts: int) -> str:
+def tournament_lede(
+    judges: Sequence[str], quorum: int, entrants: Sequence[str], prompts: int, design: MatchDesign
+) -> str:
     """A summary line: judges, entrants and prompts."""
     who = judges[0] if len(judges) == 1 else f"{len(judges)} judges ({', '.join(judges)}), quorum {quorum}"
+    pairs = "every pair" if design.design == "all" else f"{design.design} pairs"
     parts = (
         f"Judged by {who}",
         f"{len(entrants):,} entrants",
         f"{prompts:,} prompts",
-        "every pair in both orders",
+        f"{pairs} in {'both orders' if design.orders == 'both' else 'an order at random'}",
     )
     return f'<p class="lede">{text_html(" · ".join(parts))}</p>\n'
 

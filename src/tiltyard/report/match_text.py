@@ -250,10 +250,10 @@ def _sentence(group: VerdictGroup, result: MatchResult | None) -> str:
         return "a flip: the winner changes with the order"
     winner = _winner(group, result)
     if winner is None:
-        return "a tie in both orders"
+        return "a tie in each order asked"
     if result.label is Label.LEAN:
         return f"a lean to {winner}: better in one order, level in the other"
-    return f"{winner} won in both orders"
+    return f"{winner} won in each order asked"
 
 
 def _step(step: VerdictStep, first: str, second: str) -> str:

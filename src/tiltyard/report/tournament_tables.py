@@ -61,6 +61,7 @@ def plan_tables(
     cap: int | None,
     notes: Sequence[str],
     findings: tuple[Finding, ...] = (),
+    designs: Sequence[Sequence[str]] = (),
 ) -> RenderableType:
     """Everything that `tiltyard plan` prints."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -77,6 +78,9 @@ def plan_tables(
     if cap is not None:
         parts.append(Text(_budget(estimate, cap)))
     parts += [Text(sentence) for sentence in _expectations(estimate, earlier)]
+    if designs:
+        heads = ("design", "calls", "expected dollars", "detects, points")
+        parts += [Text(), NameTable(heads, designs), Text()]
     parts += [Text(f"Note: {escape_controls(note)}.", style="yellow") for note in notes]
     if findings:
         parts += [Text(), findings_list(findings)]

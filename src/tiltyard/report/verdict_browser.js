@@ -289,10 +289,10 @@
     );
   };
   const sentence = (letter, row) => ({
-    A: `${data.entrants[row.a]} won in both orders`, B: `${data.entrants[row.b]} won in both orders`,
+    A: `${data.entrants[row.a]} won in each order asked`, B: `${data.entrants[row.b]} won in each order asked`,
     a: `a lean to ${data.entrants[row.a]}: better in one order, level in the other`,
     b: `a lean to ${data.entrants[row.b]}: better in one order, level in the other`,
-    "=": "a tie in both orders", x: "a flip: the winner changes with the order", "-": "no result: an order has no verdict",
+    "=": "a tie in each order asked", x: "a flip: the winner changes with the order", "-": "no result: an order has no verdict",
   }[letter]);
   const judgeBlocks = (row, said) => data.judges.map((judge, k) => {
     const told = said.filter((entry) => entry[0] === k).sort((x, y) => x[1] - y[1]);

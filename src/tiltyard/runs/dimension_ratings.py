@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ import numpy as np
 from tiltyard.core.battles import Battle, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.board import RatedGroup, Row, make_board
+from tiltyard.core.board.adaptive_matches import settled_pairs
 from tiltyard.core.board.board_rows import PlacedModel, placed_board
 from tiltyard.core.judging.reconciliation import panel_name
 from tiltyard.core.ratings import BradleyTerry, Finding
@@ -33,7 +35,7 @@ def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list
     """
     if "dimension" not in battles.columns:
         return []
-    settings = manifest.settings()
+    settings, adaptive = manifest.settings(), manifest.design.adaptive
     counted = count_groups([battles], ["dimension"], levels=settings.levels)["dimension"]
     tables = {name: _without_voters(table) for name, table in counted.items()}
     placed = rate_placement(tables, battles, manifest)
@@ -43,12 +45,22 @@ def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list
     own = [name for name in manifest.dimensions if name in tables]
     others = [name for name in tables if name not in own and name != OVERALL]
     last = [OVERALL] if OVERALL in tables and OVERALL not in own else []
-    return [
+    groups = [
         placed
         if placed is not None and name == OVERALL
         else rate_table(tables[name], settings, name=name, checks=True)
         for name in (*own, *others, *last)
     ]
+    return [_with_design(one) if one.name in own else one for one in groups] if adaptive else groups
+
+
+def _with_design(rated: RatedGroup) -> RatedGroup:
+    """The same with what an adaptive design settled, which takes the place of what a test says of its pairs."""
+    models = len(rated.ratings.models)
+    settled = int(settled_pairs(rated.ratings, models).sum())
+    said = Finding("adaptive-design", {"pairs_settled": settled, "pairs": math.comb(models, 2)})
+    kept = (one for one in rated.board.findings if one.name != "adaptive-pairs")
+    return replace(rated, board=replace(rated.board, findings=(said, *kept)))
 
 
 def _without_voters(table: Table) -> Table:

@@ -397,7 +397,11 @@ class ComputedFiles:
         )
         sections = (
             tournament_lede(
-                manifest.judges, manifest.quorum, manifest.entrants, manifest.selected_prompt_count
+                manifest.judges,
+                manifest.quorum,
+                manifest.entrants,
+                manifest.selected_prompt_count,
+                manifest.design,
             ),
             "" if manifest.model is not None else elo_section(self.elo),
             boards_html(self.groups, fold_charts=True, pair_address=self._pair_address),

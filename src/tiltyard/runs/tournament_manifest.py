@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from tiltyard.core.battles import Battle
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.match_design import MatchDesign
 from tiltyard.core.judging.matches import MatchList, MissingDrops, Prompt
 from tiltyard.core.judging.question import Rubric
 from tiltyard.core.judging.reconciliation import build_match_battles
@@ -162,9 +163,14 @@ class JudgedRun:
         tags = {prompt.prompt_id: prompt for prompt in self.prompts}
         for name in self.dimensions:
             matches = (match for match in self.matches.matches if match.dimension == name)
-            for settled in build_match_battles(matches, self.judged(name), self.judges, self.quorum, tags):
+            judged = self.judged(name)
+            for settled in build_match_battles(matches, judged, self.judges, self.quorum, tags, self.design):
                 if settled.battle is not None:
                     yield settled.battle
+
+    @property
+    def design(self) -> MatchDesign:
+        return configured_design(self.config, self.mode, self.pilot_seed)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -172,6 +178,13 @@ class JudgedRun:
         if self.overall is not None:
             return {name: float(self.overall[name]) for name in self.rubrics if name in self.overall}
         return dict.fromkeys(self.rubrics, 1.0) if self.anchors else {}
+
+
+def configured_design(config: Mapping[str, Any], mode: str, seed: int) -> MatchDesign:
+    """The design of a run by its resolved configuration; runs of earlier versions judged every pair."""
+    modes = config.get("modes")
+    found = modes.get(mode) if isinstance(modes, Mapping) else None
+    return MatchDesign.of(found if isinstance(found, Mapping) else {}, seed)
 
 
 def _check_weights(
@@ -294,6 +307,10 @@ class TournamentManifest(ManifestDocument):
     @property
     def dimensions(self) -> tuple[str, ...]:
         return tuple(self.rubrics)
+
+    @property
+    def design(self) -> MatchDesign:
+        return configured_design(self.config, self.mode, self.pilot_seed)
 
     def settings(self) -> RateSettings:
         """How the battles of each dimension are rated by Bradley–Terry."""

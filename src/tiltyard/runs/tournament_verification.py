@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from tiltyard.core.battles import Battle
+from tiltyard.core.board.adaptive_matches import next_matches
 from tiltyard.core.board.board_rows import parameters_of
-from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions
+from tiltyard.core.judging.canaries import CheckCounts, check_questions
 from tiltyard.core.judging.judged_question import JudgedQuestion, reparse
-from tiltyard.core.judging.matches import Match, MatchList, PairRules, Prompt, all_pairs, sample_pairs
+from tiltyard.core.judging.match_design import BOTH_ORDERS, MatchDesign, match_questions
+from tiltyard.core.judging.matches import Match, MatchList, PairRules, Prompt, all_pairs
 from tiltyard.core.judging.question import Question, QuestionPurpose, parse_rubric
 from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.core.ratings.elo import DecisiveElo
@@ -146,9 +149,14 @@ class ExpectedQuestions:
         checks: CheckCounts | None,
         texts: Mapping[tuple[str, str], str],
         drawn_prompts: Sequence[str] = (),
+        design: MatchDesign = BOTH_ORDERS,
+        checked: Sequence[Match] | None = None,
     ) -> None:
-        asked = chain.from_iterable(match_questions(match, judges) for match in matches)
-        planted = [] if checks is None else check_questions(matches, texts, judges, checks, drawn_prompts)
+        asked = chain.from_iterable(match_questions(match, judges, design) for match in matches)
+        some = matches if checked is None else checked
+        planted = (
+            [] if checks is None else check_questions(some, texts, judges, checks, drawn_prompts, design)
+        )
         self._due = chain(asked, planted)
         self._open = checks is None
         self._extra: set[str] = set()
@@ -227,8 +235,12 @@ def matches_check(
     gold_only = [name for name, rubric in manifest.rubrics.items() if rubric.needs]
     whole = manifest.missing_drops == "prompt"
     rules = PairRules(manifest.limit_pairs, manifest.model, gold_only, whole)
-    matches = all_pairs(prompts, manifest.entrants, manifest.dimensions, has, rules)
-    matches = sample_pairs(matches, manifest.sample_pairs, manifest.pilot_seed)
+    every = all_pairs(prompts, manifest.entrants, manifest.dimensions, has, rules)
+    pool = manifest.design.pool(every, manifest.sample_pairs)
+    matches = manifest.design.first(pool)
+    if manifest.design.adaptive:
+        judged = [*_judged_rounds(folder, manifest, pool)]
+        matches = replace(matches, matches=judged, checked=matches.matches)
     if (matches.dropped, dict(matches.missing)) != (manifest.dropped, manifest.missing):
         detail = "the missing responses in the manifest differ from those of the answers"
         return matches, RunCheck(MATCHES, passed=False, detail=detail)
@@ -241,6 +253,25 @@ def matches_check(
     return matches, RunCheck(
         MATCHES, passed=True, detail=f"{len(matches.matches)}, as computed from the answers"
     )
+
+
+def _judged_rounds(folder: Path, manifest: TournamentManifest, pool: MatchList) -> Iterator[Match]:
+    """The matches of an adaptive run, round by round from its battles, until as many as the folder has of a dimension."""
+    written = Counter(str(row.get("dimension")) for _, row in read_lines(folder / MATCHES))
+    battles: dict[Match, Battle] = {}
+    rows = [Battle.from_dict(row) for _, row in read_lines(folder / BATTLE_LINES)]
+    for one in rows[: len(rows) - manifest.anchor_battles]:
+        battles[Match(one.dimension or "", one.question_id or "", one.model_a, one.model_b)] = one
+    for name in manifest.dimensions:
+        mine = [match for match in pool.matches if match.dimension == name]
+        asked: set[Match] = set()
+        while len(asked) < written[name]:
+            known = [battles[match] for match in mine if match in asked and match in battles]
+            more = next_matches(mine, asked, known, manifest.pilot_seed)
+            if not more:
+                break
+            asked.update(more)
+        yield from (match for match in mine if match in asked)
 
 
 def battles_check(
@@ -260,7 +291,8 @@ def battles_check(
         for place, name in enumerate(manifest.dimensions):
             where = question_file(name)
             mine = [match for match in matches.matches if match.dimension == name]
-            due = ExpectedQuestions(mine, manifest.judges, checks, texts, drawn)
+            checked = [match for match in matches.checked or matches.matches if match.dimension == name]
+            due = ExpectedQuestions(mine, manifest.judges, checks, texts, drawn, manifest.design, checked)
             verdicts = _Verdicts(folder / where, manifest, due)
             with (folder / verdict_file(name)).open("rb") as lines:
                 judgments = _Judgments(lines)

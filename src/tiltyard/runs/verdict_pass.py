@@ -419,7 +419,8 @@ class VerdictPass:
         manifest = self._manifest
         seen = self._observed(judged)
         tags = self._responses.prompts
-        for settled in build_match_battles(matches, seen, manifest.judges, manifest.quorum, tags):
+        judges, design = manifest.judges, manifest.design
+        for settled in build_match_battles(matches, seen, judges, manifest.quorum, tags, design):
             self.tally.add(settled)
             self._compare(settled)
             match = settled.match

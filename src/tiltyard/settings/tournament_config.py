@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from tiltyard.core.judging.match_design import BOTH_ORDERS, MatchDesign
 from tiltyard.core.judging.matches import MissingDrops
 from tiltyard.core.judging.question import (
     Rubric,
@@ -145,7 +146,16 @@ class TournamentConfig(ConfigFile):
             settings.prewarm,
             settings.limit_pairs,
             settings.sample_pairs,
+            self._design(name, settings),
         )
+
+    def _design(self, name: str, mode: ModeSettings) -> MatchDesign:
+        names = [one.entrant_id for one in self.entrants]
+        baseline = mode.baseline or (names[0] if mode.design == "baseline" else None)
+        if baseline not in (None, *names):
+            where = self.where("modes", name, "baseline")
+            raise BadConfig(f"{where}: {baseline!r} is not an entrant; expected one of {', '.join(names)}")
+        return MatchDesign.of({**mode.model_dump(), "baseline": baseline}, mode.seed)
 
     def _judges(self, name: str, mode: ModeSettings, model: str | None) -> tuple[JudgeSettings, ...]:
         stated = mode.judges
@@ -278,6 +288,7 @@ class RunMode:
     limit_pairs: int | None = None
     #: Judge only this many pairs of each dimension, drawn by the seed and spread over prompts and models.
     sample_pairs: int | None = None
+    design: MatchDesign = BOTH_ORDERS
 
 
 def load_config(
@@ -315,6 +326,7 @@ def resolve_config(config: TournamentConfig, mode: RunMode, beside: Path | None 
             "prewarm": mode.prewarm,
             "limit_pairs": mode.limit_pairs,
             "sample_pairs": mode.sample_pairs,
+            **dataclasses.asdict(mode.design),
         }
     }
     return document

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_serializer, model_validator
 
+from tiltyard.core.judging.match_design import Design, Orders
 from tiltyard.settings.config_section import (
     ConfigSection,
     Count,
@@ -158,7 +159,7 @@ class JudgeDefaults(JudgeSection):
         "use_prompt_caching": {True: {"prompt_cache": "1h"}, False: {"prompt_cache": "off"}},
         "position_swap": {
             True: {},
-            False: "every pair is judged in both orders; set it to true, or leave it out",
+            False: "set it to true, or leave it out; orders: random of a mode asks in one order, drawn for each pair",
         },
     }
 
@@ -226,6 +227,15 @@ class ModeSettings(ConfigSection):
     #: Judge only N pairs of each dimension, spread over prompts and pairs of models, drawn by ``seed``. A larger
     #: sample contains every smaller one.
     sample_pairs: Count | None = None
+    #: Which of the pairs are judged: ``all``; those of the ``baseline``; ``sparse``: each answer against two others; or
+    #: ``adaptive``: where the order is open, round by round, until it is settled.
+    design: Annotated[Design, one_of(*get_args(Design))] = "all"
+    #: The entrant that all others meet, with ``design: baseline``. Default: the first.
+    baseline: Name | None = None
+    #: Whether judges see a pair in ``both`` orders, or in one that is drawn at ``random``, which halves the calls.
+    orders: Annotated[Orders, one_of(*get_args(Orders))] = "both"
+    #: The share of pairs that is judged in both orders all the same, with ``orders: random``: it shows what a slot is worth.
+    audit: Annotated[float, Field(ge=0, le=1), expecting("a share from 0 to 1")] = 0.1
 
 
 DEFAULT_MODES: Mapping[str, Mapping[str, Any]] = {

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from tiltyard.core.judging.match_design import Design, MatchDesign
+from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.power_analysis import (
     ExpectedPrecision,
+    PowerAssumptions,
     detectable_difference,
     expected_precision,
     scale_pilot_width,
@@ -43,13 +46,15 @@ from tiltyard.report.run_documents import (
 )
 from tiltyard.runs.manifest import DIMENSION_RATINGS
 from tiltyard.runs.run_costs import dollars_text
-from tiltyard.settings.prices import ModelRetirement, price_option
+from tiltyard.settings.prices import ModelRetirement, format_dollars, price_option
 from tiltyard.tournaments.tournament_plan import PlanDimension, TournamentPlan
 
 _QUESTION_BATCH_COUNT = 500
 #: Output tokens of a verdict: with almost no reasoning, with typical written reasoning, and with typical
 #: thinking before it.
 _LOW_OUTPUT_TOKENS, _EXPECTED_OUTPUT_TOKENS, _EXPECTED_THINKING_TOKENS = 16, 250, 2000
+#: The share of ties where orders cannot contradict each other.
+_ONE_ORDER_TIE_SHARE = 0.15
 #: Requests per judge and dimension whose tokens the provider counts.
 _COUNTED_REQUESTS = 8
 
@@ -297,7 +302,7 @@ def estimate_plan(
         lines=lines,
         counted=bool(stated),
         bytes_per_token=per_token,
-        expectation=_expectation(plan),
+        expectation=_expectation(plan.matches.matches, plan.design),
         # The oldest date, so that no price is older than stated.
         prices_as_of=min((seat.price_date for seat in plan.seats if seat.price_date), default=None),
         worst=worst.once,
@@ -397,21 +402,48 @@ def retirement_note(model: str, retirement: ModelRetirement) -> str:
     return note if retirement.successor is None else f"{note}; its provider recommends {retirement.successor}"
 
 
-def _expectation(plan: TournamentPlan) -> ExpectedPrecision | None:
+def compare_designs(plan: TournamentPlan, estimate: PlanEstimate) -> Iterator[list[str]]:
+    """Each design's calls without a cache, their cost at the mean of this plan's calls, and what it detects.
+
+    Of an adaptive one these are the calls of its first round and of all pairs, and what all pairs detect.
+    """
+    expected = [estimate.total(way, "no cache hits").expected for way in estimate.sent_by]
+    each = None if len(expected) != 1 or expected[0] is None else expected[0] / max(estimate.calls, 1)
+    checks = sum(len(section.checks) for section in plan.sections)
+    asked = len(plan.seats) * (2 if plan.design.orders == "both" else 1 + plan.design.audit)
+    centre = plan.design.baseline or plan.every.matches[0].model_a
+    for name in get_args(Design):
+        design = replace(plan.design, design=name, baseline=centre)
+        pool = design.pool(plan.every)
+        first = design.first(pool)
+        found = _expectation((pool if design.adaptive else first).matches, design)
+        counts = dict.fromkeys(len(one.matches) for one in ((first, pool) if design.adaptive else (first,)))
+        calls = [checks + round(count * asked) for count in counts]
+        costs = ["unknown"] if each is None else [format_dollars(round(each * count)) for count in calls]
+        points = "–" if found is None else f"{found.detectable:.0f}"
+        yield [name, " – ".join(f"{count:,}" for count in calls), " – ".join(costs), points]
+
+
+def _expectation(matches: Sequence[Match], design: MatchDesign) -> ExpectedPrecision | None:
     """The expected precision of a dimension, of the one with the fewest pairs."""
-    sections = [section for section in plan.sections if section.matches]
-    if not sections:
+    by_dimension: dict[str, list[Match]] = defaultdict(list)
+    for match in matches:
+        by_dimension[match.dimension].append(match)
+    if not by_dimension:
         return None
-    section = min(sections, key=lambda section: len(section.matches))
-    models = sorted({model for match in section.matches for model in (match.model_a, match.model_b)})
+    fewest = min(by_dimension.values(), key=len)
+    models = sorted({model for match in fewest for model in (match.model_a, match.model_b)})
     place = {model: k for k, model in enumerate(models)}
-    met = Counter((place[match.model_a], place[match.model_b]) for match in section.matches)
-    design = np.zeros((len(models), len(models)), dtype=np.int64)
+    met = Counter((place[match.model_a], place[match.model_b]) for match in fewest)
+    assumed = (
+        PowerAssumptions() if design.orders == "both" else PowerAssumptions(tie_rate=_ONE_ORDER_TIE_SHARE)
+    )
+    met_counts = np.zeros((len(models), len(models)), dtype=np.int64)
     for (a, b), n in met.items():
-        design[a, b] = design[b, a] = n
-    prompts = len({match.prompt_id for match in section.matches})
+        met_counts[a, b] = met_counts[b, a] = n
+    prompts = len({match.prompt_id for match in fewest})
     try:
-        return expected_precision(design, prompts)
+        return expected_precision(met_counts, prompts, assumed)
     except CannotRate:
         return None
 

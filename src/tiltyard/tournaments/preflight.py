@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
-from tiltyard.core.judging.canaries import match_questions
+from tiltyard.core.judging.match_design import match_questions
 from tiltyard.core.judging.matches import Match, Prompt
 from tiltyard.core.judging.question import Rubric
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
@@ -151,8 +151,8 @@ def _cached_form(plan: TournamentPlan, seat: JudgeSetup, ledger: Ledger) -> Judg
 def _request(
     plan: TournamentPlan, seat: JudgeSetup, match: Match, form: VerdictForm, order: int = 0
 ) -> JudgeRequest:
-    """A question of a match, in a form."""
-    question = list(match_questions(match, [seat.name]))[order]
+    """A question of a match, in a form; the first one again if it is asked in one order."""
+    question = [*match_questions(match, [seat.name], plan.design)][-order]
     asked = plan.with_seats([seat.with_form(form)]).request(question)
     # Without a question ID: a failure here must not count for a question.
     return replace(asked, question_id="")

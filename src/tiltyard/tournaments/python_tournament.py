@@ -113,6 +113,9 @@ class TournamentOptions(JudgingOptions, total=False):
     mode: str
     #: Judge only so many pairs of each dimension, spread over prompts and models.
     sample_pairs: int
+    #: ``all``, ``baseline``, ``sparse`` or ``adaptive``; and ``both`` or ``random``.
+    design: str
+    orders: str
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,8 @@ def _request(
         config_path=Path(config),
         mode=mode,
         sample_pairs=options.get("sample_pairs"),
+        design=options.get("design"),
+        orders=options.get("orders"),
         budget_usd=options.get("budget_usd"),
         prices=prices,
     )

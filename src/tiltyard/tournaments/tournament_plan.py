@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -16,7 +16,6 @@ from tiltyard.core.judging.canaries import (
     SPOILT_KINDS,
     CheckCounts,
     check_questions,
-    match_questions,
     question_texts,
 )
 from tiltyard.core.judging.conversation import (
@@ -25,6 +24,7 @@ from tiltyard.core.judging.conversation import (
     shared_context,
 )
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
+from tiltyard.core.judging.match_design import BOTH_ORDERS, MatchDesign, match_questions
 from tiltyard.core.judging.matches import (
     Match,
     MatchList,
@@ -33,7 +33,6 @@ from tiltyard.core.judging.matches import (
     all_pairs,
     draw_order,
     pilot_subset,
-    sample_pairs,
     spread_order,
 )
 from tiltyard.core.judging.question import (
@@ -47,6 +46,7 @@ from tiltyard.core.judging.question import (
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep
 from tiltyard.errors import BadConfig
 from tiltyard.files.answer import Answer
+from tiltyard.foundation.arrays import Ints
 from tiltyard.jobs.engine import Shard
 from tiltyard.judges.requests import IMAGE_TOKENS, JudgeRequest, JudgeSetup, request_key
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig
@@ -67,25 +67,27 @@ class AskingOrder:
     in both orders, are next to each other, so that an end leaves few matches half judged.
     """
 
-    def __init__(self, matches: Sequence[Sequence[Match]], checks: Sequence[int], each: int) -> None:
-        """``matches`` and the number of ``checks`` by dimension; ``each`` is the number of questions of a match."""
+    def __init__(
+        self, matches: Sequence[Sequence[Match]], checks: Sequence[int], counts: Sequence[Ints]
+    ) -> None:
+        """``matches`` and the number of ``checks`` by dimension; ``counts`` are the numbers of questions of the matches."""
         #: Places of the matches of a dimension, in the order in which they are asked.
         self.spread = [
             spread_order([(one.prompt_id, one.model_a, one.model_b) for one in some]) for some in matches
         ]
         places, shares, sections, sizes = [], [], [], []
-        for section, (order, count) in enumerate(zip(self.spread, checks, strict=True)):
+        for section, (order, count, asked) in enumerate(zip(self.spread, checks, counts, strict=True)):
             # Checks have places after the matches of their dimension.
-            for part, size in ((order, each), (len(order) + np.arange(count), 1)):
+            for part, size in ((order, asked[order]), (len(order) + np.arange(count), np.ones(count))):
                 places.append(part)
                 shares.append((np.arange(len(part)) + 0.5) / max(len(part), 1))
                 sections.append(np.full(len(part), section))
-                sizes.append(np.full(len(part), size))
+                sizes.append(size)
         owners = np.concatenate(sections)
         line = np.lexsort((owners, np.concatenate(shares)))
         self._sections = owners[line].astype(np.int32)
         self._places = np.concatenate(places)[line].astype(np.int32)
-        self._ends = np.cumsum(np.concatenate(sizes)[line])
+        self._ends = np.cumsum(np.concatenate(sizes)[line].astype(np.int64))
 
     def units(self, first: int, last: int) -> Iterator[tuple[int, int, int, int]]:
         """The matches and checks that have the questions ``first`` (included) to ``last`` (excluded).
@@ -119,9 +121,6 @@ class PlanDimension:
     matches: Sequence[Match]
     checks: Sequence[Question]
 
-    def size(self, seats: int) -> int:
-        return 2 * seats * len(self.matches) + len(self.checks)
-
 
 @dataclass(frozen=True)
 class TournamentPlan:
@@ -133,8 +132,12 @@ class TournamentPlan:
     answers: Mapping[tuple[str, str], Answer]
     sections: Sequence[PlanDimension]
     matches: MatchList
+    #: All matches that there are, and those that the design chooses from.
+    every: MatchList
+    pool: MatchList
     #: Whether equal responses are a tie that no judge is asked about.
     free_ties: bool = False
+    design: MatchDesign = BOTH_ORDERS
     #: Concatenated keys of the questions computed so far.
     _keys: bytearray = field(default_factory=bytearray, repr=False, compare=False)
 
@@ -143,7 +146,33 @@ class TournamentPlan:
         return replace(self, seats=seats, _keys=bytearray())
 
     def __len__(self) -> int:
-        return sum(section.size(len(self.seats)) for section in self.sections)
+        checks = sum(len(section.checks) for section in self.sections)
+        return checks + sum(int(counts.sum()) for counts in self._counts)
+
+    @cached_property
+    def _counts(self) -> list[Ints]:
+        """How many questions each match has, by dimension."""
+        return [
+            np.array([len(list(self._match(one))) for one in section.matches], dtype=np.int64)
+            if self.design.orders == "random"
+            else np.full(len(section.matches), 2 * len(self.seats))
+            for section in self.sections
+        ]
+
+    def grown(self, more: Collection[Match]) -> TournamentPlan:
+        """The same with more matches of its pool, and no more checks."""
+        chosen = {*self.matches.matches, *more}
+        sections = [
+            replace(section, matches=[one for one in own if one in chosen])
+            for section, own in ((one, self.pool_of(one)) for one in self.sections)
+        ]
+        matches = [match for section in sections for match in section.matches]
+        whole = replace(self.matches, matches=matches)
+        return replace(self, sections=sections, matches=whole, _keys=bytearray())
+
+    def pool_of(self, section: PlanDimension) -> list[Match]:
+        """All matches of a dimension that the design can choose from."""
+        return [match for match in self.pool.matches if match.dimension == section.rubric.dimension]
 
     @cached_property
     def _prompts(self) -> Mapping[str, Prompt]:
@@ -167,31 +196,23 @@ class TournamentPlan:
     def seat_named(self, judge: str) -> JudgeSetup:
         return self._seats[judge]
 
-    def questions(self, first: int = 0, last: int | None = None) -> Iterator[Question]:
-        """Questions ``first`` (included) to ``last`` (excluded)."""
-        start = 0
+    def questions(self) -> Iterator[Question]:
         for section in self.sections:
-            size = section.size(len(self.seats))
-            low, high = max(first - start, 0), size if last is None else min(last - start, size)
-            if low < high:
-                yield from islice(self._section(section, low), high - low)
-            start += size
+            yield from self._section(section)
 
     def dimension(self, name: str) -> Iterator[Question]:
         """The questions of one dimension."""
         for section in self.sections:
             if section.rubric.dimension == name:
-                yield from self._section(section, 0)
+                yield from self._section(section)
 
-    def _section(self, section: PlanDimension, first: int) -> Iterator[Question]:
-        each = 2 * len(self.seats)
-        match, within = divmod(first, each)
-        for number in range(match, len(section.matches)):
-            asked = list(match_questions(section.matches[number], self.judges))
-            yield from asked[within:]
-            within = 0
-        passed = max(first - each * len(section.matches), 0)
-        yield from section.checks[passed:]
+    def _section(self, section: PlanDimension) -> Iterator[Question]:
+        for match in section.matches:
+            yield from self._match(match)
+        yield from section.checks
+
+    def _match(self, match: Match) -> Iterator[Question]:
+        return match_questions(match, self.judges, self.design)
 
     def shown(self, question: Question) -> QuestionTexts:
         """The texts of a question."""
@@ -248,10 +269,10 @@ class TournamentPlan:
     def keys(self, dimension: str) -> Iterator[tuple[Question, str]]:
         """The questions of one dimension with their cache keys."""
         place = 0
-        for section in self.sections:
+        for section, counts in zip(self.sections, self._counts, strict=True):
             if section.rubric.dimension == dimension:
                 break
-            place += section.size(len(self.seats))
+            place += int(counts.sum()) + len(section.checks)
         for number, question in enumerate(self.dimension(dimension), start=place):
             known = self._keys[_KEY_BYTES * number : _KEY_BYTES * (number + 1)]
             yield question, known.hex() if len(known) == _KEY_BYTES else self.key(question)
@@ -291,7 +312,7 @@ class TournamentPlan:
         return AskingOrder(
             [section.matches for section in self.sections],
             [len(section.checks) for section in self.sections],
-            2 * len(self.seats),
+            self._counts,
         )
 
     def asked(self, first: int, last: int) -> Iterator[Question]:
@@ -301,7 +322,7 @@ class TournamentPlan:
             if place < len(section.matches):
                 if self.is_free(section.matches[place]):
                     continue
-                yield from islice(match_questions(section.matches[place], self.judges), low, high)
+                yield from islice(self._match(section.matches[place]), low, high)
             else:
                 yield section.checks[place - len(section.matches)]
 
@@ -317,7 +338,9 @@ class TournamentPlan:
         for section in self.sections:
             for seat in self.seats:
                 if seat.ttl and seat.provider.capabilities.prewarm and section.matches:
-                    request = self.request(next(match_questions(section.matches[0], [seat.name])))
+                    request = self.request(
+                        next(match_questions(section.matches[0], [seat.name], self.design))
+                    )
                     yield replace(request, worst=seat.worst(request.size, batch=False))
 
     def trial(self) -> Iterator[JudgeRequest]:
@@ -326,7 +349,9 @@ class TournamentPlan:
             for place in order[:_TRIAL_MATCH_COUNT]:
                 for seat in self.seats:
                     if not seat.settings.batch and not self.is_free(section.matches[place]):
-                        yield from map(self.request, match_questions(section.matches[place], [seat.name]))
+                        yield from map(
+                            self.request, match_questions(section.matches[place], [seat.name], self.design)
+                        )
             if section.matches:
                 return
 
@@ -356,6 +381,8 @@ class TournamentPlan:
                 yield [match.dimension, match.prompt_id, match.model_a, match.model_b]
             # How many answers are spoilt depends on the proofs that are kept.
             yield [question.id for question in section.checks if question.purpose not in SPOILT_KINDS]
+        if self.design.adaptive or self.design.orders != "both":
+            yield asdict(self.design)
 
 
 def select_prompts(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
@@ -391,8 +418,9 @@ def make_plan(
         )
     has = inputs.answers.keys()
     rules = PairRules(mode.limit_pairs, around, gold_only, config.missing == "prompt")
-    matches = all_pairs(prompts, entrants, config.dimensions, has, rules)
-    matches = sample_pairs(matches, mode.sample_pairs, mode.seed)
+    every = all_pairs(prompts, entrants, config.dimensions, has, rules)
+    pool = mode.design.pool(every, mode.sample_pairs)
+    matches = mode.design.first(pool)
     if not matches.matches:
         raise BadConfig(
             f"{config.path}: no two entrants have answered the same prompt; "
@@ -407,18 +435,23 @@ def make_plan(
     for match in matches.matches:
         by_dimension[match.dimension].append(match)
     shown = {
-        (model, match.prompt_id) for match in matches.matches for model in (match.model_a, match.model_b)
+        (model, match.prompt_id)
+        for match in (pool if mode.design.adaptive else matches).matches
+        for model in (match.model_a, match.model_b)
     }
     _check_images([answers[place] for place in sorted(shown)], seats)
     responses = {place: answers[place].response for place in shown}
     drawn = draw_order(prompts, mode.seed) if checks.planted else ()
     sections = [
         PlanDimension(
-            rubric, by_dimension[name], check_questions(by_dimension[name], responses, names, checks, drawn)
+            rubric,
+            by_dimension[name],
+            check_questions(by_dimension[name], responses, names, checks, drawn, mode.design),
         )
         for name, rubric in rubrics.items()
     ]
-    return TournamentPlan(seats, prompts, {place: answers[place] for place in shown}, sections, matches)
+    kept = {place: answers[place] for place in shown}
+    return TournamentPlan(seats, prompts, kept, sections, matches, every, pool, design=mode.design)
 
 
 def _check_images(answers: Sequence[Answer], seats: Sequence[JudgeSetup]) -> None:

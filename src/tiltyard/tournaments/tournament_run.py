@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 from tiltyard.core.board import RatedGroup
+from tiltyard.core.board.adaptive_matches import next_matches
 from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT, JudgeProof
 from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.matches import Match
+from tiltyard.core.judging.reconciliation import build_match_battles
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
 from tiltyard.foundation.local_files import refuse_unwritable
@@ -77,6 +80,8 @@ class RunRequest:
     n_perms: int | None = None
     limit_pairs: int | None = None
     sample_pairs: int | None = None
+    design: str | None = None
+    orders: str | None = None
     budget_usd: float | None = None
     prices: Mapping[str, PriceEntry] | None = None
 
@@ -168,6 +173,8 @@ class JudgedTournament:
     sat: JudgingOutcome | None = None
     #: How many spoilt answers each judge found; none if none were planted.
     proofs: tuple[JudgeProof, ...] = ()
+    #: The run with its next round, where an adaptive design asks more.
+    grown: PreparedRun | None = None
 
     def write(self, watch: RunObserver) -> FinishedRun:
         """Rate, and write the run folder."""
@@ -209,18 +216,20 @@ def prepare_run(
     """
     overrides = {"elo.n_perms": request.n_perms, "budget_usd": request.budget_usd}
     config = load_config(request.config_path, overrides, request.prices)
+    own = {name: getattr(request, name) for name in ("limit_pairs", "sample_pairs", "design", "orders")}
+    if request.mode in config.modes:
+        given = {name: value for name, value in own.items() if value is not None}
+        mode = config.modes[request.mode].model_copy(update=given)
+        config = config.model_copy(update={"modes": {**config.modes, request.mode: mode}})
     judge_model = request.judge_model
     if judge_model is not None and not (judge_model.strip() and judge_model.isprintable()):
         raise BadOption(f"--judge-model {judge_model!r} is not a model name")
     settings = config.mode(request.mode, judge_model)
-    if request.limit_pairs is not None:
-        settings = replace(settings, limit_pairs=request.limit_pairs)
-    if request.sample_pairs is not None:
-        settings = replace(settings, sample_pairs=request.sample_pairs)
     environment = read_environment(beside or config.folder)
     inputs = load_inputs(config)
     seats = tuple(open_judges(config, settings, environment, asking=asking))
     plan = make_plan(config, settings, inputs, seats, evaluated)
+    whole = f"adaptive {plan.sha256}" if plan.design.adaptive else None
     return PreparedRun(
         config=config,
         mode=settings,
@@ -231,6 +240,7 @@ def prepare_run(
         cap=None if config.budget_usd is None else to_picodollars(config.budget_usd),
         evaluated=evaluated,
         arena=arena,
+        whole_plan=whole,
     )
 
 
@@ -255,8 +265,48 @@ def run_tournament(
     prepared: PreparedRun, watch: RunObserver, *, output_dir: Path | None = None, skip_judging: bool = False
 ) -> FinishedRun:
     """Judge what is not cached, rate, and write the run folder. Resumes an interrupted run."""
-    with judge_tournament(prepared, watch, output_dir=output_dir, skip_judging=skip_judging) as judged:
-        return judged.write(watch)
+    while True:
+        with judge_tournament(prepared, watch, output_dir=output_dir, skip_judging=skip_judging) as judged:
+            if judged.grown is None:
+                return judged.write(watch)
+        # A run closes its providers.
+        seats = [replace(seat, provider=seat.reopen()) for seat in judged.judges]
+        prepared, output_dir = judged.grown.with_seats(seats), judged.out
+
+
+def _caught_up(prepared: PreparedRun, ledger: Ledger, watch: RunObserver) -> tuple[PreparedRun, PlanEstimate]:
+    """The run with all rounds that the replies so far decide, and what is left to ask."""
+    while True:
+        estimate = estimate_plan(prepared.plan, ledger)
+        more = [] if estimate.calls or not prepared.plan.design.adaptive else _next_round(prepared, ledger)
+        if not more:
+            return prepared, estimate
+        prepared = replace(prepared, plan=prepared.plan.grown(more))
+        counts = Counter(match.dimension for match in more)
+        said = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        watch.note(f"the order is not settled; matches in the next round: {said}")
+
+
+def _grown(prepared: PreparedRun, ledger: Ledger, watch: RunObserver) -> PreparedRun | None:
+    """The run with its next rounds, where an adaptive design asks more."""
+    if not prepared.plan.design.adaptive:
+        return None
+    later, _ = _caught_up(prepared, ledger, watch)
+    return None if later is prepared else later
+
+
+def _next_round(prepared: PreparedRun, ledger: Ledger) -> list[Match]:
+    """The matches of the next round, when those so far have been judged."""
+    plan, more = prepared.plan, []
+    results = QuestionResults(plan, ledger, "", plan.free_tie)
+    for section in plan.sections:
+        judged = results.dimension(section.rubric.dimension)
+        settled = build_match_battles(
+            section.matches, judged, plan.judges, prepared.mode.quorum, {}, plan.design
+        )
+        battles = [one.battle for one in settled if one.battle is not None]
+        more += next_matches(plan.pool_of(section), {*section.matches}, battles, plan.design.seed)
+    return more
 
 
 @contextmanager
@@ -268,7 +318,7 @@ def judge_tournament(
         prepared = prepared.with_seats(cached_forms(prepared.plan, ledger))
         most_planted = prepared.config.checks.planted
         prepared = prepared.planting(0 if skip_judging else _planted_count(prepared, output_dir, ledger))
-        expected = estimate_plan(prepared.plan, ledger)
+        prepared, expected = _caught_up(prepared, ledger, watch)
         left = 0 if skip_judging else expected.calls
         out, run_id, started_at = _place(prepared, output_dir, ledger, new=skip_judging, left=left > 0)
         prepared = _priced_as_begun(prepared, out)
@@ -327,7 +377,8 @@ def judge_tournament(
             judged = replace(judged, sat=sat)
         planted = prepared.config.checks.planted
         few = None if not planted else planted < most_planted
-        yield replace(judged, proofs=check_proofs(prepared.plan, ledger, judged.readings, few=few))
+        proofs = check_proofs(prepared.plan, ledger, judged.readings, few=few)
+        yield replace(judged, proofs=proofs, grown=_grown(prepared, ledger, watch) if left else None)
 
 
 def _planted_count(prepared: PreparedRun, output_dir: Path | None, ledger: Ledger) -> int:
@@ -401,6 +452,11 @@ def join_run(folder: Path, watch: RunObserver) -> JudgingOutcome:
         beside=Path(str(manifest.get("config_path"))).parent,
         evaluated=manifest.get("model"),
     )
+    if prepared.plan.design.adaptive:
+        raise BadOption(
+            f"{folder} has an adaptive design, which one worker judges: each round follows from all verdicts of the one "
+            "before; set a higher concurrency of the judge instead"
+        )
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         if ledger.plan_of(manifest["run_id"]) is None:
             raise BrokenArtifact(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions, question_texts
+from tiltyard.core.judging.canaries import CheckCounts, check_questions, question_texts
+from tiltyard.core.judging.match_design import match_questions
 from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.question import Question, QuestionPurpose, QuestionTexts
 

@@ -50,15 +50,22 @@ def test_a_match_has_the_results_of_its_judges_who_may_dispute():
 
 
 def test_an_order_without_a_verdict_leaves_no_result():
-    for steps in ((None, FIRST), (FIRST, None), (FIRST,)):
+    for steps in ((None, FIRST), (FIRST, None)):
         group = one_group(rows(MATCH, "j", *steps), rows(MATCH, "k", FIRST, SECOND))
         assert group.results["j"] is None
         assert not group.flips()
         assert not group.disputed
         assert not group.lacks("k")
-        assert group.lacks("j") is (len(steps) == 2)
-    only_second = one_group(rows(MATCH, "j", FIRST, FIRST)[1:])
-    assert only_second.results == {"j": None}
+        assert group.lacks("j")
+    assert one_group(rows(MATCH, "j", FIRST, None)[1:]).results == {"j": None}
+
+
+def test_a_match_that_was_asked_in_one_order_has_the_result_of_its_verdict():
+    for place, outcome in enumerate((Outcome.MODEL_A, Outcome.MODEL_B)):
+        (result,) = one_group(rows(MATCH, "j", FIRST, FIRST)[place : place + 1]).results.values()
+        assert (result.outcome, result.label, result.pref) == (outcome, Label.WIN, 0.75 - place / 2)
+    (result,) = one_group(rows(MATCH, "j", EVEN, EVEN)[:1]).results.values()
+    assert (result.outcome, result.label, result.pref) == (Outcome.TIE, Label.TIE, 0.5)
 
 
 def test_matches_come_in_order_with_planted_questions_each_apart():

@@ -13,6 +13,7 @@ from itertools import product, takewhile
 from types import MappingProxyType
 
 from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.match_design import BOTH_ORDERS, MatchDesign, match_questions
 from tiltyard.core.judging.matches import Match, stable_id
 from tiltyard.core.judging.question import Question, QuestionPurpose, QuestionTexts
 from tiltyard.core.judging.reconciliation import passes
@@ -65,19 +66,13 @@ def missed_kinds(kinds: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, i
     }
 
 
-def match_questions(match: Match, judges: Sequence[str]) -> Iterator[Question]:
-    """The questions of one match: every judge, both orders."""
-    for judge in judges:
-        for first, second in ((match.model_a, match.model_b), (match.model_b, match.model_a)):
-            yield Question(judge, match.dimension, match.prompt_id, first, second)
-
-
 def check_questions(
     matches: Sequence[Match],
     responses: Mapping[tuple[str, str], str],
     judges: Sequence[str],
     checks: CheckCounts,
     drawn_prompts: Sequence[str] = (),
+    design: MatchDesign = BOTH_ORDERS,
 ) -> list[Question]:
     """The canaries and repeats of one dimension, and the further spoilt answers of a proof.
 
@@ -105,7 +100,7 @@ def check_questions(
                 Question(judge, dimension, prompt_id, model, model, purpose, spoilt=k % 2)
                 for k, (model, prompt_id) in enumerate(places)
             ]
-        found += [_repeat(match, judge, k % 2) for k, match in enumerate(again)]
+        found += [_repeat(match, judge, k % 2, design) for k, match in enumerate(again)]
     if checks.planted:
         known = [(purpose, place) for purpose, places in drawn.items() for place in places]
         rank = {prompt_id: number for number, prompt_id in enumerate(drawn_prompts)}
@@ -196,8 +191,9 @@ def _spoils(text: str, purpose: QuestionPurpose) -> bool:
     )
 
 
-def _repeat(match: Match, judge: str, order: int) -> Question:
-    question = list(match_questions(match, [judge]))[order]
+def _repeat(match: Match, judge: str, order: int, design: MatchDesign) -> Question:
+    questions = list(match_questions(match, [judge], design))
+    question = questions[order % len(questions)]
     return replace(question, purpose=QuestionPurpose.REPEAT, replicate=1)
 
 

@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -76,6 +76,8 @@ class MatchList:
     matches: Sequence[Match]
     dropped: int
     missing: Mapping[str, int]
+    #: Those of which control questions are made; ``None``: all.
+    checked: Sequence[Match] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +185,17 @@ def stable_id(fields: Mapping[str, object] | Sequence[Any]) -> str:
     return hashlib.sha256(_CANONICAL.encode(fields).encode("ascii")).hexdigest()[:32]
 
 
-def sample_pairs(found: MatchList, count: int | None, seed: int) -> MatchList:
+def sample_pairs(
+    found: MatchList, count: int | Callable[[Sequence[Match]], int] | None, seed: int
+) -> MatchList:
     """The matches of the first ``count`` pairs of each dimension in the order of `spread_order`.
 
-    A larger sample contains every smaller one of the same seed. ``None`` keeps all.
+    ``count`` may follow from the matches of a dimension. A larger sample contains every smaller one of the same seed.
+    ``None`` keeps all.
     """
     if count is None:
         return found
-    if count < 0:
+    if isinstance(count, int) and count < 0:
         raise BadOption(f"the sample has {count} pairs; expected 0 or more")
     matches: list[Match] = []
     pairs: list[tuple[str, str, str]] = []
@@ -199,7 +204,8 @@ def sample_pairs(found: MatchList, count: int | None, seed: int) -> MatchList:
         here = list(some)
         earlier, pairs = pairs, [(one.prompt_id, one.model_a, one.model_b) for one in here]
         if pairs != earlier:
-            places = sorted(spread_order(pairs, seed)[:count].tolist())
+            size = count if isinstance(count, int) else count(here)
+            places = sorted(spread_order(pairs, seed)[:size].tolist())
         matches += [here[place] for place in places]
     return MatchList(matches, found.dropped, found.missing)
 

@@ -18,6 +18,7 @@ from tiltyard.core.battles.battle import TIE_PREF_TOLERANCE
 from tiltyard.core.battles.outcome import DECISIVE, JUDGE_LABELS, Label, Outcome, reconcile_outcomes
 from tiltyard.core.judging.diagnostics.verdict_rows import SIGNS
 from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.match_design import BOTH_ORDERS, MatchDesign
 from tiltyard.core.judging.matches import Match, Prompt
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import Verdict, VerdictStep
@@ -135,11 +136,12 @@ def build_match_battles(
     judges: Sequence[str],
     quorum: int,
     tags: Mapping[str, Prompt],
+    design: MatchDesign = BOTH_ORDERS,
 ) -> Iterator[JudgedMatch]:
     """Every match with its battle, in the order of ``matches``; streams, with one match in memory.
 
-    ``judged`` must be in the same order; canaries and repeats are skipped. A judge without both
-    orders has no result. With one judge its result is the battle; with several, the panel's.
+    ``judged`` must be in the same order; canaries and repeats are skipped. A judge that lacks the verdict of an order in
+    which it was asked has no result. With one judge its result is the battle; with several, the panel's.
     """
     name = panel_name(judges)
     rows = (row for row in judged if row.question.purpose is QuestionPurpose.MATCH)
@@ -154,7 +156,10 @@ def build_match_battles(
             verdicts[place] = row.verdict
             asked.append(row)
             row = next(rows, None)
-        results = {judge: _result(verdicts.get((judge, 0)), verdicts.get((judge, 1))) for judge in judges}
+        results = {
+            judge: match_result({n: verdicts.get((judge, n)) for n in design.asked_orders(match, judge)})
+            for judge in judges
+        }
         found = [result for result in results.values() if result is not None]
         result = panel_result(found, quorum) if len(judges) > 1 else next(iter(found), None)
         battle = None if result is None else _battle(match, result, name, tags.get(match.prompt_id))
@@ -181,8 +186,20 @@ def _misplaced(row: JudgedQuestion) -> UnreadableFile:
     )
 
 
-def _result(a_first: Verdict | None, b_first: Verdict | None) -> MatchResult | None:
-    return None if a_first is None or b_first is None else reconcile(a_first, b_first)
+def match_result(verdicts: Mapping[int, Verdict | None]) -> MatchResult | None:
+    """The result of a judge by the orders in which it was asked; ``None`` if one of them lacks its verdict.
+
+    The verdict of a single order is a win or a tie as it stands: orders are drawn, so that a slot favours nobody.
+    """
+    said = {order: verdict for order, verdict in verdicts.items() if verdict is not None}
+    if not said or len(said) < len(verdicts):
+        return None
+    if len(said) == 2:
+        return reconcile(said[0], said[1])
+    ((order, verdict),) = said.items()
+    pref = abs(order - _SLOT_PREF[verdict.step])
+    outcome = _preferred(pref)
+    return MatchResult(outcome, Label.TIE if outcome is Outcome.TIE else Label.WIN, pref, verdict.both_bad)
 
 
 def _battle(match: Match, result: MatchResult, judge: str, prompt: Prompt | None) -> Battle:
@@ -312,10 +329,10 @@ def group_verdicts(judged: Iterable[JudgedQuestion]) -> Iterator[VerdictGroup]:
         row = together[0]
         if row.question.purpose is QuestionPurpose.MATCH:
             first_askings.add(together)
-            orders: dict[str, list[JudgedQuestion | None]] = {}
+            orders: dict[str, dict[int, Verdict | None]] = {}
             for one in together:
-                orders.setdefault(one.question.judge, [None, None])[one.question.order] = one
-            yield _group(together, results={judge: _result_of(*both) for judge, both in orders.items()})
+                orders.setdefault(one.question.judge, {})[one.question.order] = one.verdict
+            yield _group(together, results={judge: match_result(said) for judge, said in orders.items()})
         elif row.question.purpose is QuestionPurpose.REPEAT:
             before = first_askings.find(row)
             yield _group(together, passed=_repeated(row, before), before=before)
@@ -348,12 +365,6 @@ def _group(
         passed,
         before,
     )
-
-
-def _result_of(a_first: JudgedQuestion | None, b_first: JudgedQuestion | None) -> MatchResult | None:
-    if a_first is None or b_first is None or a_first.verdict is None or b_first.verdict is None:
-        return None
-    return reconcile(a_first.verdict, b_first.verdict)
 
 
 def passes(row: JudgedQuestion) -> bool | None:

@@ -33,6 +33,11 @@ _LANES = _(
 
 #: About the battles, and what can be compared.
 _BATTLES: Mapping[str, Template] = {
+    "adaptive-design": Template(
+        "Pairs were chosen as verdicts came in: the order of {pairs_settled} of {pairs} pairs of models is settled, all at "
+        "once at 95%, however often the run looked.",
+        "Quote this for the order; intervals are made as if pairs had been chosen beforehand.",
+    ),
     "adaptive-pairs": Template(
         "Pairs follow running ratings: models that had just won met others that had. Later battles then hardly correct "
         "luck, and intervals are too narrow: where only neighbours met, 95% intervals held in 76% of simulated cases.",
@@ -554,12 +559,12 @@ _TOURNAMENTS: Mapping[str, Template] = {
     "slot-preference/first": Template(
         "{who} prefers the response shown first: of {trials} matches whose winner changed with the order it chose "
         "the first slot in {share:.0 %} [{low:.0p}, {high:.0p}].",
-        "Both orders are asked, so it cancels in the ratings; it costs decisive results.",
+        "Where both orders are asked it cancels in the ratings; it costs decisive results.",
     ),
     "slot-preference/second": Template(
         "{who} prefers the response shown second: of {trials} matches whose winner changed with the order it chose "
         "the first slot in {share:.0 %} [{low:.0p}, {high:.0p}].",
-        "Both orders are asked, so it cancels in the ratings; it costs decisive results.",
+        "Where both orders are asked it cancels in the ratings; it costs decisive results.",
     ),
     "steering-answers": Template(
         "{answers:,} of the judged answers speak to their judge: {models}.",

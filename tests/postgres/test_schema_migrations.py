@@ -1,6 +1,7 @@
 """Migrations: what they give, one migrator at a time, and all of a step or nothing."""
 
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,6 +12,7 @@ from tiltyard.errors import StoreFault
 from tiltyard.postgres import schema_migrations
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.schema_migrations import (
+    OUTSIDE,
     Migration,
     check_schema,
     migrate,
@@ -26,6 +28,7 @@ EXPANDING = Migration(
     CREATE TABLE colours (colour text PRIMARY KEY);
     """,
 )
+_INDEX = "DROP INDEX CONCURRENTLY IF EXISTS arenas_titles;\nCREATE {kind} INDEX CONCURRENTLY arenas_titles ON arenas (title);\n"
 BROKEN = Migration("9002_broken", "CREATE TABLE half (x integer); SELECT 1 / 0;")
 
 
@@ -126,6 +129,36 @@ def test_a_step_that_fails_leaves_nothing_behind(database):
         migrate(database, steps=[EXPANDING, BROKEN])
     assert tables(database) == before | {"colours"}, "the step before it stays"
     assert migrate(database, steps=[EXPANDING]) == []
+
+
+def test_an_index_is_made_while_rows_are_written_and_again_after_a_failure(database):
+    """Outside of a transaction: an attempt that failed leaves an invalid index, which the next one replaces."""
+    unique, plain = (
+        Migration("9003_index", f"{OUTSIDE} An index.\n{_INDEX.format(kind=kind)}") for kind in ("UNIQUE", "")
+    )
+    valid = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'arenas_titles'::regclass"
+    add = "INSERT INTO arenas (arena, name, title, settings, bucket) OVERRIDING SYSTEM VALUE VALUES (%s, %s, '', '{}', %s)"
+    with connect(database) as connection, ThreadPoolExecutor(1) as pool:
+        for arena in (1, 2):
+            connection.execute(add, (arena, f"a{arena}", arena))
+        with pytest.raises(StoreFault, match="9003_index"):
+            migrate(database, steps=[unique])
+        assert connection.execute(valid).fetchall() == [(False,)]
+        with connect(database) as writer, writer.transaction():
+            writer.execute(add, (3, "a3", 3))
+            waiting = pool.submit(migrate, database, steps=[plain])
+            blocked = (
+                "SELECT FROM pg_stat_activity WHERE application_name = 'tiltyard arena migrate' "
+                "AND datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            end = time.monotonic() + 60.0
+            while not connection.execute(blocked).fetchall():
+                assert not waiting.done()
+                assert time.monotonic() < end
+            connection.execute(add, (4, "a4", 4))
+        assert waiting.result(60) == [plain.name]
+        assert connection.execute(valid).fetchall() == [(True,)]
+        assert migrate(database, steps=[plain]) == []
 
 
 def test_a_table_in_use_is_not_waited_for_long(database):

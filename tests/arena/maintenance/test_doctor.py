@@ -189,9 +189,8 @@ def test_a_rater_that_stands_still_is_told(database, minutes, state):
     with connect(database) as connection:
         append(connection, arena, 10)
         connection.execute(
-            "INSERT INTO raters (arena, position, leader, updated_at)"
-            " VALUES (%s, 4, 'one', now() - %s * interval '1 minute')",
-            [arena, minutes],
+            "UPDATE raters SET position = 4, leader = 'one', updated_at = now() - %s * interval '1 minute'",
+            [minutes],
         )
         check = by_name(examine_database(database))["rater of first"]
         assert check.state == state

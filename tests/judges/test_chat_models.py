@@ -104,10 +104,10 @@ def at(seconds):
     return START + timedelta(seconds=seconds)
 
 
-def failed(times, health=None, now=0, fault=DOWN, agreed=True):
+def failed(times, health=None, now=0, fault=DOWN, confirmed=True):
     health = health or EntrantHealth()
     for _ in range(times):
-        health = health.started(at(now)).failed(fault, at(now), agreed=agreed)
+        health = health.started(at(now)).failed(fault, at(now), confirmed=confirmed)
     return health
 
 
@@ -145,7 +145,7 @@ def test_rests_grow_up_to_the_longest():
 def test_calls_that_were_under_way_do_not_prolong_the_rest():
     health = EntrantHealth()
     for second in range(10):
-        health = health.failed(DOWN, at(second), agreed=False)
+        health = health.failed(DOWN, at(second), confirmed=False)
     assert (health.until, health.failures) == (at(2 + 30), 10)
 
 
@@ -162,11 +162,11 @@ def test_what_a_prompt_may_have_caused_is_believed_of_several_voters_only():
         StreamBroken(""),
     ):
         assert not is_of_prompt(fault)
-        alone = failed(9, fault=fault, agreed=False)
+        alone = failed(9, fault=fault, confirmed=False)
         assert (alone.state, alone.rests) == ("well", 0)
         rested = failed(1, alone, fault=fault)
         assert rested.state == "rested"
-        again = failed(1, rested, now=40, fault=fault, agreed=False)
+        again = failed(1, rested, now=40, fault=fault, confirmed=False)
         assert (again.rests, again.until, again.available(at(40))) == (1, rested.until, True)
     assert is_of_prompt(EmptyAnswer(""))
     assert is_of_prompt(ProviderFault("", status=400))
@@ -245,13 +245,13 @@ class Health(RuleBasedStateMachine):
             self.calls -= 1
             self.health = EntrantHealth()
 
-    @rule(fatal=st.booleans(), agreed=st.booleans(), wait=st.one_of(st.none(), st.floats(0, 1000)))
-    def fail(self, fatal, agreed, wait):
+    @rule(fatal=st.booleans(), confirmed=st.booleans(), wait=st.one_of(st.none(), st.floats(0, 1000)))
+    def fail(self, fatal, confirmed, wait):
         if self.calls:
             self.calls -= 1
             fault = ProviderFault("", fatal=fatal, retry_after=wait)
-            before, self.health = self.health, self.health.failed(fault, at(self.now), agreed=agreed)
-            assert agreed or self.health.rests == before.rests, "nobody alone makes it rest"
+            before, self.health = self.health, self.health.failed(fault, at(self.now), confirmed=confirmed)
+            assert confirmed or self.health.rests == before.rests, "no prompt makes it rest"
 
     @rule()
     def stop(self):

@@ -32,6 +32,7 @@ from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.live.entrant_pool import open_entrant
 from tiltyard.arena.live.live_arena import live_settings, make_live_arena, read_entrants
 from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.live_models import LiveModels
 
 pytestmark = [pytest.mark.slow, needs_bundle]
@@ -130,7 +131,7 @@ class World:
         self.upstream.script(FAULTY.lower(), fault=fault, tokens=200, rate=80.0)
         entrants = self.site.run(self.site.registry.live_battles("live")).entrants
         self.site.run(entrants.refresh())
-        self.site.run(entrants.note_health(entrants.of(self.faulty_model), None))
+        self.site.run(entrants.note_health(entrants.of(self.faulty_model), None, ArenaSettings()))
 
     def has_faulty(self, page: Page) -> bool:
         """Whether the third entrant answers in the battle of this page. No page tells it."""

@@ -102,6 +102,8 @@ class UpstreamScript:
     fault: str = "none"
     #: So many calls have the fault, and later ones have none; 0 means all calls.
     times: int = 0
+    #: Only calls whose last prompt holds this have the fault.
+    upon: str = ""
     tokens: int = 40
     #: Tokens a second; 0 means as fast as they are read.
     rate: float = 0.0
@@ -256,7 +258,8 @@ class _Upstream:
         script = self.scripts.get(model) or UpstreamScript.named(model)
         self.calls[model] += 1
         self.served[model] += 1
-        if script.times and self.served[model] > script.times:
+        is_over = script.times and self.served[model] > script.times
+        if is_over or script.upon not in str(body["messages"][-1]["content"]):
             script = replace(script, fault="none")
         if script.fault == "refuse":
             request.drop()

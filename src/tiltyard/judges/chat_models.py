@@ -162,7 +162,7 @@ HealthState = Literal["well", "rested", "trial"]
 
 
 #: Consecutive failures that rest it. A failure that every call would share, such as a wrong key, rests it at once.
-_FAILURE_LIMIT = 3
+FAILURE_LIMIT = 3
 #: The first rest. Each one that follows without a success between is twice as long, up to the longest.
 _FIRST_REST_SECONDS, _MAX_REST_SECONDS = 30.0, 3600.0
 #: A trial of which nothing is heard for so long is forgotten, and another one allowed.
@@ -196,16 +196,16 @@ class EntrantHealth:
             return replace(self, state="trial", since=now)
         return self
 
-    def failed(self, fault: ProviderFault, now: datetime, *, agreed: bool) -> EntrantHealth:
+    def failed(self, fault: ProviderFault, now: datetime, *, confirmed: bool) -> EntrantHealth:
         """A call has failed. A call that was already under way when the rest began does not prolong the rest.
 
-        ``agreed``: whether several voters saw it fail. Without them, only what no prompt can cause rests it.
+        ``confirmed``: whether a question of our own failed. Without it, only what no prompt can cause rests it.
         """
         worse = replace(self, failures=self.failures + 1, problem=describe_problem(fault))
-        due = self.state == "trial" or fault.fatal or worse.failures >= _FAILURE_LIMIT
-        if not (agreed or _is_of_server(fault)):
+        due = self.state == "trial" or fault.fatal or worse.failures >= FAILURE_LIMIT
+        if not (confirmed or _is_of_server(fault)):
             return worse.stopped(now)
-        if self.state == "rested" or not due:
+        if (self.state == "rested" and not self.available(now)) or not due:
             return worse
         # A growing time, and as long as its provider asked for, within the longest.
         grown = _FIRST_REST_SECONDS * 2.0 ** min(self.rests, 16)

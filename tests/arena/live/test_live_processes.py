@@ -14,6 +14,7 @@ from tiltyard.arena.live.live_records import FrameMark
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Busy, NotFound, OpenBattle, ProviderFault
+from tiltyard.settings.arena_settings import ArenaSettings
 
 ANN = Voter(1)
 
@@ -67,10 +68,12 @@ async def test_a_battle_that_is_skipped_elsewhere_stops_and_a_model_that_rests_d
         assert (await foreign.battle(ANN, battle.matchup)).turns[0].state == "stopped"
         await foreign.stop(ANN, again.matchup)
         entrant = foreign.entrants.of(2)
-        await foreign.entrants.note_health(entrant, ProviderFault("no key", status=401, fatal=True))
+        await foreign.entrants.note_health(
+            entrant, ProviderFault("no key", status=401, fatal=True), ArenaSettings()
+        )
         await battles.entrants.refresh()
         assert list(battles.entrants.resting()) == [2]
-        await battles.entrants.note_health(entrant, None)
+        await battles.entrants.note_health(entrant, None, ArenaSettings())
         await foreign.entrants.refresh()
         assert list(foreign.entrants.resting()) == []
 

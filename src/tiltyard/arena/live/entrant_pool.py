@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -15,8 +16,15 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.live.live_records import BudgetLimits, CallPlan, StoredEntrant, TurnEntrant
 from tiltyard.arena.live.live_store import list_entrants, lock_spending, reserve_calls
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows, run_statement
+from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
-from tiltyard.judges.chat_models import ChatModel, EntrantHealth, describe_problem, open_chat_model
+from tiltyard.judges.chat_models import (
+    FAILURE_LIMIT,
+    ChatModel,
+    EntrantHealth,
+    describe_problem,
+    open_chat_model,
+)
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamEnd, StreamTimeouts, encode_body
 from tiltyard.judges.requests import token_upper_bound
 from tiltyard.postgres.connections import ConnectionPool
@@ -30,9 +38,6 @@ _LOG = logging.getLogger(__name__)
 
 #: How long the list of models is used before it is read again.
 _REFRESH_SECONDS = 5.0
-#: So many voters, with as many prompts, see a model fail before it rests for what a prompt may have caused; and as many as
-#: lately had an answer of it.
-_LEAST_WITNESS_COUNT = 3
 #: Prices are in millionths of a millionth of a dollar, budgets in millionths.
 _PICODOLLARS_PER_MICRODOLLAR = 1_000_000
 #: The arena's own timeouts are shorter, and the same for all.
@@ -60,6 +65,8 @@ class EntrantPool:
         #: Those that are not well, and the time when they were read.
         self._health: dict[int, EntrantHealth] = {}
         self._now = datetime.min.replace(tzinfo=UTC)
+        #: When each model was last asked a question of our own, by the monotonic clock.
+        self._trials: dict[int, tuple[float, asyncio.Task[None]]] = {}
 
     async def refresh(self) -> None:
         """Read how the models are, and the list of models, if it is old: a new version is another model."""
@@ -106,21 +113,34 @@ class EntrantPool:
         for model in self._health.keys() & set(models):
             await self._change(model, lambda health, now: health.started(now))
 
-    async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
-        """A model has answered, or failed."""
+    async def note_health(
+        self, entrant: TurnEntrant, fault: ProviderFault | None, settings: ArenaSettings
+    ) -> None:
+        """A model has answered, or failed. If a prompt may be to blame, a question of our own decides whether it rests."""
         if fault is None:
             values = {"arena": self._arena, "model": entrant.model}
             await run_statement(self._pool, "health_well", values)
             return
-        values = {"arena": self._arena, "model": entrant.model}
-        ((voters, prompts, answered),) = await fetch_rows(self._pool, "health_witnesses", values)
-        agreed = min(voters, prompts) >= _LEAST_WITNESS_COUNT and voters >= answered
+        doubtful, now = await self._note_failure(entrant, fault, confirmed=False), time.monotonic()
+        began_at, _ = self._trials.get(entrant.model, (-math.inf, None))
+        if doubtful and now - began_at >= _TRIAL_SECONDS:
+            self._trials[entrant.model] = now, asyncio.create_task(self._try(entrant, settings))
+
+    async def _try(self, entrant: TurnEntrant, settings: ArenaSettings) -> None:
+        with suppress(TiltyardError):
+            trial = await ask_trial(self._pool, self._arena, entrant, settings)
+            if trial.fault is not None:
+                await self._note_failure(entrant, trial.fault, confirmed=True)
+
+    async def _note_failure(self, entrant: TurnEntrant, fault: ProviderFault, *, confirmed: bool) -> bool:
+        """Note a failure; return whether there are so many that the model should be asked a question of our own."""
         before, after = await self._change(
-            entrant.model, lambda health, now: health.failed(fault, now, agreed=agreed)
+            entrant.model, lambda health, now: health.failed(fault, now, confirmed=confirmed)
         )
         if after.state == "rested" and before.state != "rested":
             name = self._opened[entrant.model].stored.name
             _LOG.warning("model %r of a live arena is rested: %s", name, after.problem)
+        return after.available(self._now) and after.failures >= FAILURE_LIMIT
 
     async def note_stopped(self, entrant: TurnEntrant) -> None:
         """A call was stopped: nothing is known of the model's health."""
@@ -128,6 +148,7 @@ class EntrantPool:
             await self._change(entrant.model, lambda health, now: health.stopped(now))
 
     async def close(self) -> None:
+        await asyncio.gather(*(cancel_and_wait(task) for _, task in self._trials.values()))
         for opened in self._opened.values():
             if opened.entrant is not None:
                 await opened.entrant.provider.aclose()
@@ -168,7 +189,7 @@ def open_entrant(stored: StoredEntrant, environment: Environment) -> TurnEntrant
     )
 
 
-#: What a test asks.
+#: What a test asks, how long it may take, and how often a model whose voters see it fail is asked at most.
 _TRIAL_TEXT = "Reply with one word: ready."
 _TRIAL_SECONDS = 60.0
 
@@ -179,9 +200,13 @@ class EntrantTrial:
 
     seconds: float
     text: str = ""
-    problem: str | None = None
+    fault: ProviderFault | None = None
     #: Millionths of a dollar; ``None`` if it is unknown: then the most that it can be stays counted.
     cost: int | None = None
+
+    @property
+    def problem(self) -> str | None:
+        return None if self.fault is None else describe_problem(self.fault)
 
 
 def plan_trial(entrant: TurnEntrant, settings: ArenaSettings) -> tuple[ChatRequest, CallPlan]:
@@ -194,20 +219,29 @@ def plan_trial(entrant: TurnEntrant, settings: ArenaSettings) -> tuple[ChatReque
 async def try_entrant(
     pool: ConnectionPool, arena: Arena, entrant: TurnEntrant, *, name: str, actor: str
 ) -> EntrantTrial:
+    """Ask a model one short question for an operator, within the arena's budgets."""
+    trial = await ask_trial(pool, arena.arena, entrant, arena.settings)
+    about = {"model": name, "seconds": round(trial.seconds, 3), "problem": trial.problem}
+    async with pool.connection() as connection:
+        await write_audit_entry(connection, actor, "test model", about, arena=arena.arena)
+    return trial
+
+
+async def ask_trial(
+    pool: ConnectionPool, arena: int, entrant: TurnEntrant, settings: ArenaSettings
+) -> EntrantTrial:
     """Ask a model one short question, within the arena's budgets. One that answers is not rested any more."""
-    request, plan = plan_trial(entrant, arena.settings)
+    request, plan = plan_trial(entrant, settings)
     async with pool.connection() as connection, connection.transaction():
-        await lock_spending(connection, arena.arena)
-        day = await reserve_calls(connection, arena.arena, (), (plan,), BudgetLimits.of(arena.settings))
+        await lock_spending(connection, arena)
+        day = await reserve_calls(connection, arena, (), (plan,), BudgetLimits.of(settings))
     trial = await _ask(entrant, request)
     async with pool.connection() as connection, connection.transaction():
         if trial.cost is not None and plan.reserve is not None:
-            values = {"arena": arena.arena, "payers": [], "day": day, "amount": trial.cost - plan.reserve}
+            values = {"arena": arena, "payers": [], "day": day, "amount": trial.cost - plan.reserve}
             await connection.execute(statement("live_count"), values)
-        if trial.problem is None:
-            await connection.execute(statement("health_well"), {"arena": arena.arena, "model": entrant.model})
-        about = {"model": name, "seconds": round(trial.seconds, 3), "problem": trial.problem}
-        await write_audit_entry(connection, actor, "test model", about, arena=arena.arena)
+        if trial.fault is None:
+            await connection.execute(statement("health_well"), {"arena": arena, "model": entrant.model})
     return trial
 
 
@@ -221,9 +255,9 @@ async def _ask(entrant: TurnEntrant, request: ChatRequest) -> EntrantTrial:
                 else:
                     text += piece.text
     except ProviderFault as fault:
-        problem, cost = describe_problem(fault), None if fault.billed else 0
+        problem, cost = fault, None if fault.billed else 0
     except TimeoutError:
-        problem = f"it did not answer within {_TRIAL_SECONDS:.0f} seconds"
+        problem = ProviderFault(f"no end of the answer within {_TRIAL_SECONDS:g} seconds", billed=True)
     return EntrantTrial(time.monotonic() - begun, text, problem, cost)
 
 

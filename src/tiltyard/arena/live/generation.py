@@ -40,6 +40,7 @@ from tiltyard.foundation.telemetry import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, 
 from tiltyard.judges.chat_models import is_of_prompt
 from tiltyard.judges.providers.provider import ChatRequest, StreamEnd
 from tiltyard.postgres.connections import ConnectionPool
+from tiltyard.settings.arena_settings import ArenaSettings
 
 #: Control characters that no text has: they are dropped. A database cannot store the first of them.
 _DROPPED = {code: None for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
@@ -159,12 +160,12 @@ class TurnRecorder:
     #: Held while money is reserved or settled.
     spending: asyncio.Lock
     entrants: EntrantPool
-    limits: BudgetLimits
+    settings: ArenaSettings
     finish_turn: Callable[[TurnEnd], Awaitable[None]]
 
     async def retry_call(self, failed: int, plan: CallPlan) -> int:
         async with self.spending:
-            return await retry_call(self.pool, self.arena, failed, plan, self.limits)
+            return await retry_call(self.pool, self.arena, failed, plan, BudgetLimits.of(self.settings))
 
     async def finish_call(self, call: int, end: CallEnd) -> None:
         async with self.spending:
@@ -176,7 +177,7 @@ class TurnRecorder:
             if state in ("stopped", "refused"):
                 await self.entrants.note_stopped(entrant)
             else:
-                await self.entrants.note_health(entrant, fault)
+                await self.entrants.note_health(entrant, fault, self.settings)
 
 
 class StreamedTurn:

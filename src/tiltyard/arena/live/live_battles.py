@@ -406,7 +406,7 @@ class LiveBattles:
                 self.arena,
                 self._spending,
                 self.entrants,
-                limits,
+                settings,
                 partial(self._finish_noted, matchup, prompt, models, rules),
             ),
             self._checks,

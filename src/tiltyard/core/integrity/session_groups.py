@@ -144,7 +144,7 @@ def _skips(shown: ShownMatchups, place: Ints, shape: tuple[int, int]) -> list[Vo
     away = (k - n * share) / np.sqrt(np.maximum(variance, 1e-12))
     enough = (matchups >= _LEAST_MATCHUPS) & (skips >= _LEAST_SKIP_COUNT)
     found: list[VoterSign] = []
-    chance_of: dict[tuple[int, bool], list[float]] = {}
+    chance_of: dict[tuple[int | None, bool], list[float]] = {}
     for one in np.flatnonzero(enough & (np.abs(away).max(axis=1) >= _CLOSER_LOOK_LIMIT)).tolist():
         of = (int(matchups[one]), int(skips[one]))
         chances = [_skip_chance(int(n[one, m]), int(k[one, m]), of, usual[m]) for m in range(shape[1])]

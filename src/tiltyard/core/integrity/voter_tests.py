@@ -133,8 +133,8 @@ def outcome_probabilities(votes: SessionVotes, models: int) -> Floats:
     fit = fit_pairs(pairs, davidson=True, prior_precision=_PRIOR_WEIGHT, bread=False)
     expected = expected_score(fit.theta[votes.a] - fit.theta[votes.b], fit.log_tie)
     assert expected.tie is not None
-    a = expected.score - expected.tie / 2.0
-    return np.maximum(np.stack([a, expected.tie, 1.0 - a - expected.tie]), _LEAST_PROBABILITY)
+    a_wins = expected.score - expected.tie / 2.0
+    return np.maximum(np.stack([a_wins, expected.tie, 1.0 - a_wins - expected.tie]), _LEAST_PROBABILITY)
 
 
 def _reference(votes: SessionVotes, models: int) -> Bools:

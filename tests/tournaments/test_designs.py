@@ -106,6 +106,7 @@ def test_a_judge_that_dies_in_the_second_round_is_resumed_to_the_same_result():
     assert verified()
 
 
+@pytest.mark.slow
 def test_a_folder_that_leaves_out_a_round_or_a_match_does_not_verify():
     judged(Judge(), design="adaptive")
     path = Path("out/matches/matches.jsonl")
@@ -129,15 +130,8 @@ def test_random_orders_halve_the_calls_and_a_share_tells_of_the_slot(models):
     assert verified()
 
 
-def test_a_panel_and_two_dimensions_that_end_apart():
-    calls = []
-
-    def sure(prompt: str, first: str, second: str, rubric: str) -> str:
-        calls.append(prompt)
-        if "correct" not in rubric.lower():
-            return "tie"
-        return "A" if first[-1:] > second[-1:] else "B"
-
+@pytest.mark.slow
+def test_two_dimensions_are_judged_in_rounds_of_their_own():
     rubrics = ["factuality", "instruction_following"]
     found = judged(Judge(slope=9.0), design="adaptive", rubric=rubrics, orders="random", out="out")
     assert found.complete
@@ -200,6 +194,7 @@ def test_a_baseline_must_be_an_entrant(tmp_path):
     assert {"model-1"} == set.intersection(*({one.model_a, one.model_b} for one in plan.matches.matches))
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_missing_and_rating_again_without_the_judge():
     rows = [one for one in answers(3, 40) if one["model"] != "m1" or one["prompt_id"] > "q2"]
     judge = Judge()
@@ -215,6 +210,7 @@ def test_an_answer_that_is_missing_and_rating_again_without_the_judge():
     assert verified("b")
 
 
+@pytest.mark.slow
 def test_labels_of_people_are_drawn_from_such_a_run():
     judged(Judge(), design="adaptive", orders="random")
     assert run("agree", "out", "--labels", "20", "--to", "sheet.csv").code == 0

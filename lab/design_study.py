@@ -150,11 +150,11 @@ def quality_of(ratings: Ratings, strength: Sequence[float], calls: float) -> Qua
     settled = settled_pairs(ratings, _MODEL_COUNT)
     known = [int(name[1:]) for name in ratings.models]
     false = any(strength[known[i]] <= strength[known[j]] for i, j in np.argwhere(settled).tolist())
-    shares = [float(np.mean(one)) if one else np.nan for one in right]
+    top, all_pairs = (float(np.mean(one)) if one else np.nan for one in right)
     assert ratings.interval is not None
     held = (ratings.interval.low <= ratings.rating.mean()) & (ratings.rating.mean() <= ratings.interval.high)
     pairs = _MODEL_COUNT * (_MODEL_COUNT - 1) / 2
-    return Quality(*shares, calls, float(false), float(settled.sum()) / pairs, float(held.mean()))
+    return Quality(top, all_pairs, calls, float(false), float(settled.sum()) / pairs, float(held.mean()))
 
 
 def compare_designs(world: DesignWorld, prompts: int, seed: int) -> dict[str, Quality]:

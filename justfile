@@ -6,7 +6,7 @@ export PYTHONDONTWRITEBYTECODE := ""
 board_battles := "3000"
 rating_tests := "tests/core tests/files tests/runs tests/report tests/simulation tests/lab tests/foundation tests/settings"
 tournament_tests := "tests/tournaments tests/judges tests/jobs"
-arena_tests := "tests/arena tests/postgres tests/faults tests/fuzz"
+arena_tests := "tests/arena tests/postgres"
 web_tests := "tests/web tests/isolation tests/client tests/wire"
 page_tests := "tests/pages"
 
@@ -16,7 +16,7 @@ default:
 
 # Everything that must pass before a commit, in about a quarter of an hour; ends with a table of where the time went.
 check:
-    python tools/lanes.py --first bundle --at-once 4 test-arenas test-web test-tournaments test-pages test-ratings "lint layers types docs wheel" test-others
+    python tools/lanes.py --first bundle --at-once 5 test-arenas test-web test-tournaments test-ratings test-pages "lint layers types docs wheel" test-others
 
 # The tests nearest to the change, for a minute at most; lists what it left out.
 quick *args:

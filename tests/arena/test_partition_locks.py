@@ -81,6 +81,7 @@ VALUES = {
     "undone": None,
     "unrated": False,
     "until": _MOMENT,
+    "wholly": [1],
     "within": 10.0,
 }
 #: Rows that are added, as arrays.

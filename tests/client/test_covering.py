@@ -62,6 +62,7 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "turn_vote": (("m", 1, "tie"), {}),
     "arenas": ((), {}),
     "arena": (("demo",), {}),
+    "newest": (("demo",), {}),
     "board": (
         ("demo",),
         {"source": "llm-judge", "category": "c", "language": "en", "retired": False, "excluded": "counted"},

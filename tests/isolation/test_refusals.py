@@ -89,6 +89,7 @@ OPEN = {
     "GET /api/v1/arenas/{arena}",
     "GET /api/v1/arenas/{arena}/policy",
     "GET /api/v1/arenas/{arena}/board",
+    "GET /api/v1/arenas/{arena}/newest",
     "GET /api/v1/arenas/{arena}/effects",
     "GET /api/v1/arenas/{arena}/snapshots",
     "GET /api/v1/arenas/{arena}/snapshots/{snapshot}",

@@ -197,6 +197,7 @@ def leads(route, path):
 #: Routes that show no page, or one that only a form leads to and whose own tests look at it.
 ELSEWHERE = {
     "/arenas/{arena}/enter",
+    "/arenas/{arena}/badge.svg",
     "/arenas/{arena}/board.{format}",
     "/arenas/{arena}/boards/{sha256}/card.{form}",
     "/arenas/{arena}/charts/{name}.{form}",

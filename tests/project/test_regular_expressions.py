@@ -18,6 +18,7 @@ from support.sizes import sized
 from tiltyard.core.judging import untrusted_text, verdict
 from tiltyard.judges.providers import provider
 from tiltyard.settings import yaml_file
+from tiltyard.web.server import board_files
 from tiltyard.web.texts.code_highlighter import LANGUAGES
 
 SOURCE = Path(tiltyard.__file__).parent
@@ -112,6 +113,7 @@ BUILT: dict[str, Callable[[], list[re.Pattern]]] = {
     "judges.providers.provider._NAMED": lambda: list(provider._NAMED.values()),
     "judges.providers.provider._excluding": lambda: [provider._excluding(4096)],
     "settings.yaml_file._add_plain": _yaml_scalars,
+    "web.server.board_files._addresses": lambda: [board_files._addresses("arena")],
     "web.texts.code_highlighter._syntax": lambda: list({each.pattern for each in LANGUAGES.values()}),
 }
 PLACES = list(places())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tiltyard.client.api_call import Call, LineStream, api_path, read_list, read_value
 from tiltyard.client.transport import sends, streams
 from tiltyard.errors import TiltyardError
-from tiltyard.wire.arenas import ArenaInfo, ReportInfo, SnapshotInfo
+from tiltyard.wire.arenas import ArenaInfo, NewestBoards, ReportInfo, SnapshotInfo
 
 if TYPE_CHECKING:
     from tiltyard.core.board.document import BoardDocument, FilteredBoard
@@ -65,6 +65,11 @@ class ReaderCalls:
     def arena(self, name: str) -> Call[ArenaInfo]:
         """What an arena is called and how it is run."""
         return Call("GET", api_path("arenas", name), read_value(ArenaInfo))
+
+    @sends
+    def newest(self, arena: str) -> Call[NewestBoards]:
+        """The hashes of the newest boards by source: a few bytes, to be asked for often."""
+        return Call("GET", api_path("arenas", arena, "newest"), read_value(NewestBoards))
 
     @sends
     def board(

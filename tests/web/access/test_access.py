@@ -50,6 +50,7 @@ ROUTES = {
     "GET /api/v1/arenas/{arena}": "reader",
     "GET /api/v1/arenas/{arena}/policy": "reader",
     "GET /api/v1/arenas/{arena}/board": "reader",
+    "GET /api/v1/arenas/{arena}/newest": "reader",
     "GET /api/v1/arenas/{arena}/effects": "reader",
     "GET /api/v1/arenas/{arena}/gate": "voter",
     "GET /api/v1/arenas/{arena}/snapshots": "reader",

@@ -249,11 +249,15 @@ class BoardFiles:
 
 def _linked(arena: str, page: str) -> set[str]:
     """What a page of a board loads, and what it offers to download."""
-    name = re.escape(arena)
-    own = rf"/arenas/{name}/(?:charts/|board\.|boards/[0-9a-f]+/card\.)"
-    addresses = re.findall(rf"(?:{own}|/api/v1/arenas/{name}/snapshots/)[\w.=&?/-]+", html.unescape(page))
+    addresses = _addresses(arena).findall(html.unescape(page))
     narrow = [f"{one}&narrow=true" for one in addresses if ".svg?theme=" in one]
     return {*addresses, *narrow}
+
+
+def _addresses(arena: str) -> re.Pattern[str]:
+    name = re.escape(arena)
+    own = rf"/arenas/{name}/(?:charts/|board\.|boards/[0-9a-f]+/card\.)"
+    return re.compile(rf"(?:{own}|/api/v1/arenas/{name}/snapshots/)[\w.=&?/-]+")
 
 
 def _is_last(name: str) -> tuple[bool, bool]:

@@ -23,7 +23,9 @@ def rendered(monkeypatch):
 
 
 def render(contents):
-    return asyncio.run(voter_texts.render_texts(Request({"type": "http", "headers": [], "query_string": b""}), contents))
+    return asyncio.run(
+        voter_texts.render_texts(Request({"type": "http", "headers": [], "query_string": b""}), contents)
+    )
 
 
 def test_a_text_is_rendered_once_for_each_language_and_version(rendered, monkeypatch):

@@ -14,7 +14,7 @@ page_tests := "tests/pages"
 default:
     @just --list
 
-# Everything that must pass before a commit, in about a quarter of an hour; ends with a table of where the time went.
+# Everything that must pass before a commit, in about twenty minutes; ends with a table of where the time went.
 check:
     python tools/lanes.py --first bundle --at-once 5 test-arenas test-web test-tournaments test-ratings test-pages "lint layers types docs wheel" test-others
 

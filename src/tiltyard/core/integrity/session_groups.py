@@ -163,13 +163,12 @@ def _pooled_bar(chances: Sequence[float], tested: int, models: int) -> float:
 
     Together they must be more than chance explains, with one honest session in twenty among them at most.
     """
-    bar = _FALSE_FLAG_SHARE / (2 * models)
+    bar, group_bar = (share / (2 * models) for share in (_FALSE_FLAG_SHARE, _FALSE_GROUP_SHARE))
     for count, chance in enumerate(sorted(chances), 1):
         expected = tested * chance
-        if expected <= _HONEST_SHARE * count and pdtrc(count - 1, expected) <= _FALSE_GROUP_SHARE / (
-            2 * models
-        ):
+        if expected <= _HONEST_SHARE * count and pdtrc(count - 1, expected) <= group_bar:
             bar = max(bar, chance)
+    # The chances that it is compared with went through deviations and back.
     return bar * (1.0 + 1e-9)
 
 

@@ -487,6 +487,7 @@ class TestFamilies:
         # The score of a row is no model's.
         assert ab(tmp_path, *chosen).code == 2
 
+    @pytest.mark.slow
     def test_a_budget_is_for_all_candidates_together(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 60, word=lambda _: " poor")
         for name in "bc":
@@ -510,6 +511,7 @@ class TestFamilies:
         assert paid < billed.since()
         assert 120 <= billed.since() <= 140
 
+    @pytest.mark.slow
     def test_a_guard_stands_beside_a_judge(self, tmp_path, billed):
         def with_safety(name, right, model, word):
             log(tmp_path, name, 60, model=model, word=lambda _: f" {word}", score=right)
@@ -569,6 +571,7 @@ class TestJudge:
         assert "b is better" in (tmp_path / f"site/badges/{folder.name}.svg").read_text()
         assert Arranged(tmp_path).call("verify", tmp_path / "site" / folder.name).code == 0
 
+    @pytest.mark.slow
     def test_it_goes_on_while_it_is_undecided(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 50, word=lambda k: " fine" if k % 2 else "")
         log(tmp_path, "b.jsonl", 50, word=lambda k: "" if k % 2 else " fine")
@@ -679,6 +682,7 @@ class TestJudge:
         (folder,) = (tmp_path / "runs").iterdir()
         assert arranged.call("verify", folder / "run").code == 0
 
+    @pytest.mark.slow
     def test_calls_at_an_unknown_price_are_not_free_to_a_budget(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 50, word=lambda k: " fine" if k % 2 else "")
         log(tmp_path, "b.jsonl", 50, word=lambda k: "" if k % 2 else " fine")
@@ -694,6 +698,7 @@ class TestJudge:
         assert elsewhere.code == 5
         assert billed.since() == 116
 
+    @pytest.mark.slow
     def test_a_judge_that_follows_the_slot_does_not_make_two_models_the_same(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 80)
         log(tmp_path, "b.jsonl", 80, word=lambda _: " fine")
@@ -711,6 +716,7 @@ class TestJudge:
         assert Arranged(tmp_path).call("publish", folder, "site").code == 0
         assert "cannot tell" in (tmp_path / "site/index.html").read_text()
 
+    @pytest.mark.slow
     def test_reference_answers_are_shown_unless_a_rubric_is_named(self, tmp_path, billed):
         before = len(billed.server.bodies())
         billed.server.change(keep_bodies=True)
@@ -732,6 +738,7 @@ class TestJudge:
         assert later
         assert not any("Solution." in json.dumps(one) for one in later)
 
+    @pytest.mark.slow
     def test_several_models_behind_one_name_are_named(self, tmp_path, billed):
         log(tmp_path, "a.jsonl", 40)
         log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
@@ -744,14 +751,6 @@ class TestJudge:
         assert "dated model" in ran.err
         # The rows of the folder have what was served.
         assert Arranged(tmp_path).call("verify", tmp_path / found["run"]).code == 0
-
-    def test_a_judge_that_cannot_be_used_is_named(self, tmp_path, billed):
-        log(tmp_path, "a.jsonl", 40)
-        log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
-        ran = judged(tmp_path, billed, model="closed")
-        assert ran.code == 4
-        assert "rejected an ordinary" in ran.err
-        assert billed.since() == 0
 
 
 def wordy(folder, name, count, word):
@@ -811,7 +810,7 @@ class TestProof:
         anew = json.loads(judged(tmp_path, billed, *fixed).out)
         assert (anew["decision"], anew["spoilt_answers"]) == ("same", 16)
 
-    @pytest.mark.slow(but=("ties", "blind-swapped"))
+    @pytest.mark.slow(but="ties")
     @pytest.mark.parametrize("model", ["ties", "coarse", "blind-swapped", "blind-garbage"])
     def test_a_judge_that_cannot_tell_does_not_say_the_same(self, tmp_path, billed, model):
         alike(tmp_path)
@@ -827,6 +826,7 @@ class TestProof:
             assert Arranged(tmp_path).call("publish", found["run"].removesuffix("/run"), "site").code == 0
             assert "cannot tell" in (tmp_path / "site/index.html").read_text()
 
+    @pytest.mark.slow
     def test_a_judge_that_cannot_tell_still_says_what_is_better(self, tmp_path, billed):
         wordy(tmp_path, "a.jsonl", 40, lambda _: " poor")
         wordy(tmp_path, "b.jsonl", 40, lambda _: " fine")
@@ -881,19 +881,6 @@ class TestPython:
 
         within, awaited = asyncio.run(both())
         assert (within.decision, awaited.decision) == ("worse", "better")
-
-    def test_a_judge_on_an_event_loop(self, tmp_path, billed, monkeypatch):
-        monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
-        a = tmp_path / log(tmp_path, "a.jsonl", 40, word=lambda _: " poor")
-        b = tmp_path / log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
-        asked = tiltyard.ab_async(
-            a, b, judge="likes-fine", base_url=billed.server.openai, output_dir=tmp_path / "runs"
-        )
-        found = asyncio.run(asked)
-        assert (found.decision, found.details["spent"]) == ("better", "unknown")
-        assert (found.details["known_usd"], found.details["at_most_usd"]) == ("0", None)
-        assert found.low > 0.0
-        assert billed.since() == 76
 
     def test_a_function_as_a_judge(self, tmp_path, monkeypatch):
         monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
@@ -993,6 +980,7 @@ class TestFunctionsThatAnswer:
     def _home(self, tmp_path, monkeypatch):
         monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
 
+    @pytest.mark.slow
     def test_plain_and_async_ones_are_asked_once_for_a_version(self, tmp_path):
         asked = []
 

@@ -50,7 +50,7 @@ def least_share(worlds):
     [(MIN_SAMPLE_COUNT, 0.3), (MIN_SAMPLE_COUNT, 0.8), (100, 0.3), (100, 1.0), (1000, 1.0)],
 )
 def test_the_ratio_of_costs_is_in_its_interval(samples, spread):
-    rng, worlds = np.random.default_rng(samples), sized(80, 1000)
+    rng, worlds = np.random.default_rng(samples), sized(40, 1000)
     held = 0
     for _ in range(worlds):
         one, other, _ = costly_prompts(rng, samples, spread=spread)

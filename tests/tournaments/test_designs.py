@@ -86,6 +86,7 @@ def test_an_adaptive_run_ends_when_the_order_is_settled_and_can_be_repeated():
     assert design_finding(again) == design_finding(found)
 
 
+@pytest.mark.slow
 def test_a_judge_that_dies_in_the_second_round_is_resumed_to_the_same_result():
     whole = judged(Judge(), design="adaptive", out="whole")
     calls = whole.questions["ok"]
@@ -114,6 +115,7 @@ def test_a_folder_that_leaves_out_a_round_or_a_match_does_not_verify():
     assert not verified()
 
 
+@pytest.mark.slow(but="2")
 @pytest.mark.parametrize("models", [2, 3])
 def test_random_orders_halve_the_calls_and_a_share_tells_of_the_slot(models):
     judge = Judge()
@@ -140,6 +142,7 @@ def test_two_dimensions_are_judged_in_rounds_of_their_own():
     assert verified()
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_within_a_round_is_kept_and_can_be_raised(tmp_path, billed):
     arranged = arrange(
         tmp_path,

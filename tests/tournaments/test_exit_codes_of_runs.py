@@ -34,6 +34,7 @@ def test_a_run_whose_replies_hold_no_verdict_ends_with_code_3(tmp_path, billed, 
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_a_run_whose_judge_refuses_everything_ends_with_code_3(tmp_path):
     with paid_llm(refuse=1.0) as server:
         judge = {"provider": "openai", "base_url": server.openai}

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from support.arranged import arrange, read_lines
+from support.arranged import arrange
 from support.servers.paid_llm import paid_llm
 from tiltyard.files.parquet_tables import read_columns
 
@@ -70,58 +70,6 @@ def test_a_wrong_key_is_named_after_a_few_calls(tmp_path, provider):
         arranged.done("run", arranged.config, "--output-dir", "out")
         assert server.settled_tally()["paid_calls"] == 96
     arranged.done("verify", "out")
-
-
-def test_a_key_that_is_not_set_is_named_before_anything_is_asked(tmp_path):
-    arranged = arrange(tmp_path, judge={"provider": "anthropic"})
-    arranged.environment = {"ANTHROPIC_API_KEY": ""}
-    ran = arranged.call("run", arranged.config)
-    assert ran.code == 2
-    assert "variable ANTHROPIC_API_KEY" in ran.err
-    assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.slow
-def test_a_key_from_a_file_beside_the_configuration(tmp_path):
-    with paid_llm(key="from-the-file") as server:
-        judge = {"provider": "openai", "base_url": server.openai, "api_key_env": "MY_KEY"}
-        arranged = arrange(tmp_path / "there", judge=judge, dimensions=1, prompts=2)
-        (tmp_path / "there" / ".env").write_text("MY_KEY=from-the-file\n")
-        here = type(arranged)(tmp_path)
-        here.done("run", "there/tournament.yaml", "--output-dir", "out")
-        assert server.settled_tally()["paid_calls"] == 12
-    holding = [
-        path.name for path in tmp_path.rglob("*") if path.is_file() and b"from-the-file" in path.read_bytes()
-    ]
-    assert holding == [".env"]
-
-
-@pytest.mark.slow
-def test_one_judge_of_a_panel_that_fails_takes_nothing_from_the_other(tmp_path, billed):
-    with paid_llm(key="other") as closed:
-        modes = {
-            "pilot": {
-                "judges": ["judge-1", {"model": "no", "base_url": closed.openai}],
-                "quorum": 1,
-                "prompts": "all",
-            }
-        }
-        arranged = arrange(tmp_path, judge=billed.judge(), modes=modes)
-        ran = arranged.call("run", arranged.config, "--output-dir", "out")
-    assert ran.code == 3
-    states = Counter((row["judge_model"], row["state"]) for row in arranged.verdicts())
-    assert states["judge-1", "ok"] == 48 == billed.since()
-    assert len(read_lines(tmp_path / "out" / "battles.jsonl")) == 24
-    arranged.done("verify", "out")
-
-
-def test_a_replayed_judge_that_lacks_a_reply_says_so(tmp_path):
-    arranged = arrange(tmp_path, judge={"provider": "replay", "base_url": "replies.jsonl"})
-    (tmp_path / "replies.jsonl").write_text("")
-    ran = arranged.call("run", arranged.config)
-    assert ran.code == 3
-    assert "recorded reply" in ran.err
-    assert "48 questions have" in ran.err
 
 
 def test_a_judge_that_takes_no_batches_is_not_asked_by_batch(tmp_path):

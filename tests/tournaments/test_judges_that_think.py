@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 import pytest
 
 from support.arranged import PRICES, arrange
-from tiltyard.files.parquet_tables import read_columns
 
 WAYS = pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 PROVIDERS = pytest.mark.parametrize("provider", ["openai", "anthropic"])
@@ -67,51 +65,6 @@ def test_a_reply_that_was_cut_off_is_asked_again_once_with_four_times_the_limit(
     assert billed.since() == 48
 
 
-@WAYS
-def test_no_reply_is_asked_for_twice_with_the_same_limit(tmp_path, billed, batch):
-    """The model's own bound leaves no more room: a second call would be cut off where the first was."""
-    traits = {"max_output": 1024}
-    arranged = judged(tmp_path, billed, "needs-9000", traits=traits, batch=batch, max_tokens=1024, prompts=2)
-    arranged.call("run", arranged.config, "--output-dir", "out")
-    assert {(row["state"], row["asks"]) for row in arranged.verdicts()} == {("truncated", 1)}
-    assert billed.since() == 12
-    # Nothing is left to ask.
-    assert "0 calls to make" in arranged.call("run", arranged.config, "--output-dir", "out").err
-
-
-@pytest.mark.slow(but="openai-live")
-@WAYS
-@PROVIDERS
-def test_an_endpoint_that_refuses_the_limit_is_asked_with_what_it_allows(tmp_path, billed, provider, batch):
-    arranged = judged(tmp_path, billed, "most-4096", provider=provider, batch=batch)
-    arranged.done("run", arranged.config, "--output-dir", "out")
-    assert {(row["state"], row["asks"]) for row in arranged.verdicts()} == {("ok", 1)}
-    assert billed.since() == 24
-    refused = Counter(read_columns(tmp_path / "out" / "attempts.parquet")["state"])["provider_error"]
-    # Remembered: those that were under way together are refused once, and no others.
-    assert 0 < refused <= (24 if batch else 16)
-    # Replies are kept under the plan's own key.
-    ran = arranged.done("run", arranged.config, "--output-dir", "again")
-    assert "0 calls to make" in ran.err
-    arranged.done("verify", "out")
-
-
-@pytest.mark.slow(but="renamed")
-@pytest.mark.parametrize("model", ["context-2600", "renamed"])
-def test_a_small_context_and_another_name_for_the_limit_are_learnt_too(tmp_path, billed, model):
-    arranged = judged(tmp_path, billed, model)
-    arranged.done("run", arranged.config, "--output-dir", "out")
-    assert {row["state"] for row in arranged.verdicts()} == {"ok"}
-    assert billed.since() == 24
-
-
-def test_a_second_ask_that_is_refused_leaves_the_first_reply(tmp_path, billed):
-    """The endpoint allows no more than what was too little."""
-    arranged = judged(tmp_path, billed, "most-1024-needs", max_tokens=2, prompts=2)
-    arranged.call("run", arranged.config, "--output-dir", "out")
-    assert {(row["state"], row["asks"]) for row in arranged.verdicts()} == {("truncated", 2)}
-
-
 @pytest.mark.slow(but="truncated-live")
 @WAYS
 @pytest.mark.parametrize(
@@ -144,21 +97,7 @@ def test_a_judge_without_verdicts_stops_the_run(tmp_path, billed, batch, model, 
     assert again.code == (3 if batch and fault else 4)
 
 
-def test_many_pairs_on_each_prompt_do_not_hide_an_unusable_judge(tmp_path, billed):
-    """45 pairs, 90 questions on each prompt: the first 10 replies are on different prompts all the same."""
-    arranged = arrange(
-        tmp_path,
-        models=10,
-        prompts=12,
-        dimensions=1,
-        judge=billed.judge(pilot_model="ramble", form="schema"),
-        prices={"ramble": PRICES},
-        modes={"pilot": {"prompts": "all"}},
-    )
-    assert arranged.call("run", arranged.config, "--output-dir", "out").code == 4
-    assert billed.since() == 6
-
-
+@pytest.mark.slow
 def test_a_helping_worker_stops_for_an_unusable_judge_too(tmp_path, billed):
     """Its first replies are good: the preflight finds nothing."""
     arranged = judged(tmp_path, billed, "any", form="schema", max_tokens=512, prompts=20, shard_size=20)
@@ -169,7 +108,7 @@ def test_a_helping_worker_stops_for_an_unusable_judge_too(tmp_path, billed):
     assert arranged.call("run", "--join", "out").code == 4
 
 
-@pytest.mark.slow(but="live")
+@pytest.mark.slow
 @WAYS
 def test_the_budget_holds_for_raised_limits_too(tmp_path, billed, batch):
     arranged = judged(tmp_path, billed, "needs-1800", batch=batch, max_tokens=1024, prompts=8)
@@ -183,24 +122,6 @@ def test_the_budget_holds_for_raised_limits_too(tmp_path, billed, batch):
 
 
 # Replies as models write them: read where they say one thing, shown where they cannot be read.
-
-
-@pytest.mark.slow(but=("chatty-schema", "think-text"))
-@pytest.mark.parametrize(
-    ("model", "form"),
-    [
-        *((model, form) for model in ("fence", "tilde", "think", "template") for form in ("schema", "text")),
-        # Nothing may follow a verdict that is asked for as the last line.
-        ("chatty", "schema"),
-    ],
-)
-def test_what_models_put_around_a_verdict_does_not_matter(tmp_path, billed, model, form):
-    arranged = judged(tmp_path, billed, model, prompts=8, max_tokens=1000, form=form)
-    arranged.done("run", arranged.config, "--output-dir", "out")
-    assert {row["state"] for row in arranged.verdicts()} == {"ok"}
-    # Nothing had to be asked twice.
-    assert billed.since() == len(arranged.verdicts())
-    arranged.done("verify", "out")
 
 
 @pytest.mark.parametrize("form", ["schema", "text"])

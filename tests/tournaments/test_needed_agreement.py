@@ -55,6 +55,7 @@ def test_a_headline_run_needs_a_judge_that_people_agree_with(tmp_path, billed):
     arranged.done("verify", "of-10")
 
 
+@pytest.mark.slow(but="judges")
 @pytest.mark.parametrize("change", ["judges", "rubrics"])
 def test_a_proof_of_another_judge_or_rubric_does_not_count(tmp_path, billed, change):
     arranged = arrange(tmp_path, models=3, prompts=20, dimensions=1, judge=billed.judge())

@@ -126,6 +126,7 @@ def test_a_wrong_line_is_named(paper, wrong):
     assert next(iter(wrong)) in ran.err
 
 
+@pytest.mark.slow
 def test_a_last_line_that_was_cut_off_is_left_out(paper):
     arranged = configured(paper)
     lines = paper.pay(JUDGE, "calibration")
@@ -139,6 +140,7 @@ def test_a_last_line_that_was_cut_off_is_left_out(paper):
     assert rate(arranged, out="again").code == 2
 
 
+@pytest.mark.slow
 def test_the_prompts_of_a_pilot_can_be_named(paper):
     arranged = configured(paper)
     lines = paper.pay(JUDGE, "calibration")
@@ -153,6 +155,7 @@ def test_the_prompts_of_a_pilot_can_be_named(paper):
     assert (ran.code, "medqa_999" in ran.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_control_questions_are_no_reason_to_pay_again(paper):
     arranged = configured(paper)
     paper.write_config(checks={"identical": 2, "planted": 0})
@@ -163,6 +166,7 @@ def test_control_questions_are_no_reason_to_pay_again(paper):
     assert "without --skip-judging" not in ran.err
 
 
+@pytest.mark.slow
 def test_a_dimension_without_gold_answers_is_empty(paper):
     arranged = configured(paper)
     for name in DIMENSIONS:

@@ -359,17 +359,6 @@ def test_a_placement_that_rates_no_judged_battle_ends_with_code_3(yard, billed):
     assert "use another reply" in ran.err
 
 
-@pytest.mark.slow
-def test_a_placement_with_cut_off_answers_is_written_and_ends_with_code_3(yard, billed):
-    ran = place(generating(yard, billed.server, max_tokens=3), "--config", "place.yaml")
-    assert ran.code == 3
-    assert "max_tokens (3 now)" in ran.err
-    assert "No battle was rated" not in ran.err
-    findings = [one["name"] for one in yard.document("diagnostics.json")["findings"]]
-    assert findings.count("truncated-answers") == 1
-    yard.done("verify", "out")
-
-
 def test_a_placement_whose_model_answers_nothing_ends_with_code_3(yard, billed):
     generating(yard, billed.server, base_url="http://127.0.0.1:9/v1", retries=0)
     ran = place(yard, "--config", "place.yaml")

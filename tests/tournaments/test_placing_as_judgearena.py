@@ -75,6 +75,7 @@ def raise_first(path):
     edit_json(path, change)
 
 
+@pytest.mark.slow
 def test_a_placed_run_is_written_as_judgearena_does(yard):
     folder, battles, report = placed(yard, "--write-as", "judgearena", both_bad="both_bad")
     human = [battle for battle in battles if battle["source"] == "human"]
@@ -91,7 +92,7 @@ def test_a_placed_run_is_written_as_judgearena_does(yard):
     assert "elo_ratings.json" in failed(verify_run(forged))
 
 
-@pytest.mark.slow(but_every=2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "counted"), [((), 36), (("--both-bad", "tie"), 42)])
 def test_both_bad_counts_as_it_does_in_rate(yard, options, counted):
     _, _, report = placed(yard, *options)

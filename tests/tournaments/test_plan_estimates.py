@@ -79,7 +79,7 @@ def test_equal_responses_are_asked_about_once(tmp_path, billed):
     arranged.done("verify", "out")
 
 
-@pytest.mark.slow(but=("live-openai", "batch-anthropic"))
+@pytest.mark.slow(but="batch-anthropic")
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 @pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 def test_the_bill_lies_between_low_and_worst(tmp_path, billed, provider, batch):

@@ -65,6 +65,7 @@ def test_a_judge_that_misses_them_has_a_finding(tmp_path, billed, model, names):
     assert purposes(arranged, "later")[1] == (4 if not names else 16)
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_whatever_is_kept_meanwhile(tmp_path, billed):
     arranged = planted_run(tmp_path, billed)
     arranged.call("run", arranged.config, "--output-dir", "out", "--budget-usd", 0.6)

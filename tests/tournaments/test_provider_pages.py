@@ -85,7 +85,7 @@ def test_every_provider_has_a_block():
     assert BLOCKS.keys() == QUIRKS.keys()
 
 
-@pytest.mark.slow(but_every=4)
+@pytest.mark.slow(but_every=6)
 @pytest.mark.parametrize("kind", QUIRKS)
 def test_a_block_of_the_page_judges_a_question(tmp_path, kind):
     with stand_in(kind, SECRET) as server:
@@ -128,7 +128,7 @@ def test_a_block_serves_judges_of_arenas_too(tmp_path):
         assert asyncio.run(complete(seat))["choices"]
 
 
-@pytest.mark.slow(but_every=4)
+@pytest.mark.slow(but_every=6)
 @pytest.mark.parametrize("kind", [kind for kind in QUIRKS if kind != "Ollama"])
 def test_a_wrong_key_is_told_without_the_key(tmp_path, kind):
     with stand_in(kind, "another") as server:

@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from support.arranged import PRICES, Arranged, arrange
-from tournaments.test_ab import log
+from support.arranged import PRICES, arrange
 
 #: What the user is told to do.
 ADVICE = {
@@ -61,6 +60,7 @@ def test_a_run_stops_early_says_why_and_is_resumed(tmp_path, billed, provider, h
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow
 def test_another_judge_judges_everything_and_the_first_folder_stays(tmp_path, billed):
     arranged = judged(tmp_path, billed.judge(pilot_model="mortal", concurrency=4))
     stop(billed, "retired")
@@ -90,27 +90,3 @@ def test_the_other_judges_of_a_panel_go_on_and_a_successor_pays_for_itself_only(
     arranged.change(modes=heirs).done("run", arranged.config, "--output-dir", "new")
     assert billed.since() == SERVED + 3 * 48
     arranged.done("verify", "new")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", list(ADVICE))
-def test_ab_stops_says_why_and_is_resumed(tmp_path, billed, how):
-    log(tmp_path, "a.jsonl", 40, word=lambda _: " poor")
-    log(tmp_path, "b.jsonl", 40, word=lambda k: " fine" if k % 5 else "")
-    arranged = Arranged(tmp_path)
-    command = ("ab", "a.jsonl", "b.jsonl", "--judge", "likes-fine", "--base-url", billed.server.openai)
-    stop(billed, how, "likes-fine")
-    ran = arranged.call(*command)
-    assert ran.code == 3
-    assert "likes-fine" in ran.err
-    assert ADVICE[how] in ran.err
-    assert "Undecided: calls" in ran.out
-    # The first calls are eight at a time, the next up to sixteen.
-    assert refused(billed) <= 16
-    assert billed.since() == SERVED
-    (folder,) = (tmp_path / "runs").iterdir()
-    arranged.done("verify", folder / "run")
-    billed.server.change(stops_after=None)
-    assert "b is better" in arranged.done(*command).out
-    assert billed.since() == 76
-    arranged.done("verify", folder / "run")

@@ -163,6 +163,7 @@ def test_prompt_caches_are_filled_beforehand_once_for_each_judge_and_dimension(t
         assert server.settled_tally()["prewarms"] == 4
 
 
+@pytest.mark.slow
 def test_a_prompt_cache_that_did_nothing_is_a_finding(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge("anthropic", prompt_cache="5m"), dimensions=1)
     ran = arranged.done("run", arranged.config, "--output-dir", "out")
@@ -265,6 +266,7 @@ def pairs(folder):
     return {(row["dimension"], row["prompt_id"], row["entrant_a"], row["entrant_b"]) for row in rows}
 
 
+@pytest.mark.slow
 def test_a_larger_sample_pays_only_for_what_is_new(tmp_path, billed):
     arranged = arrange(tmp_path, models=4, prompts=6, judge=billed.judge())
     arranged.done("run", arranged.config, "--sample-pairs", 6, "--output-dir", "six")
@@ -288,6 +290,7 @@ def test_a_larger_sample_pays_only_for_what_is_new(tmp_path, billed):
     assert billed.since() == 2 * 2 * 9
 
 
+@pytest.mark.slow
 def test_the_plan_says_what_a_sample_shows_and_the_file_may_ask_for_it(tmp_path, billed):
     arranged = arrange(tmp_path, models=4, prompts=40, dimensions=1, judge=billed.judge())
     arranged.change(modes={"pilot": {"prompts": "all", "sample_pairs": 60}})

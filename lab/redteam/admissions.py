@@ -1,10 +1,10 @@
 """``python -m lab.redteam.admissions``: how many ranks an admission buys, by what lets voters in.
 
 The demo's arena is served by two web processes and a rater that know nothing of each other but their database. An
-attacker knows every response, votes for the last model and skips all else, as a new client for each vote: with the
-cookie of an invitation, a shared link or a passcode and no other; with a proof of work in an open arena; with a token.
-Clients change between the web processes. *By the next day* is without an operator; *in the end* an operator has excluded
-what the pages name.
+attacker knows every response and votes for the last model, as a new client for each vote: with the cookie of an
+invitation, a shared link or a passcode and no other; with a proof of work in an open arena; with a token. All else is
+skipped (*skip farming*) or gets any vote (*omnipresent*). Clients change between the web processes. *By the next day* is
+without an operator; *in the end* an operator has excluded what the pages name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,6 +55,7 @@ class Cost(NamedTuple):
     """What came of an attack."""
 
     entry: str
+    attack: str
     admissions: int
     cast: int
     voters: int
@@ -67,6 +68,8 @@ class Cost(NamedTuple):
     gain: int
     gain_later: int
     gain_after: int
+    #: Whether the board was officially stable before, at once and by the next day.
+    official: str
 
 
 @dataclass(slots=True, eq=False)
@@ -156,9 +159,19 @@ async def prepare(database: str, entry: str, admissions: int) -> tuple[str, list
     return reader, keys
 
 
-def measure(filled: str, home: Path, entry: str, admissions: int, votes: int, seed: int) -> Cost:
+class Trial(NamedTuple):
+    """One attack: what lets it in, how it votes, how often it is let in, and its votes."""
+
+    entry: str
+    attack: str
+    admissions: int
+    votes: int
+    seed: int
+
+
+def measure(filled: str, home: Path, trial: Trial) -> Cost:
     """One attack on a copy of a filled arena."""
-    content = demo_content()
+    content, (entry, attack, admissions, votes, seed) = demo_content(), trial
     with copy_database(filled, f"admissions_{entry.replace(' ', '_')}_{admissions}_{seed}") as url:
         reader, keys = asyncio.run(prepare(url, entry, admissions))
         with serve_replicas(url, home) as addresses:
@@ -166,9 +179,8 @@ def measure(filled: str, home: Path, entry: str, admissions: int, votes: int, se
             first = arena.ranks(content.models)
             target = max(first, key=first.__getitem__)
             number = content.models.index(target)
-            attacker = Attacker(
-                attack_named("skip farming"), content, number, np.random.default_rng(seed), votes
-            )
+            attacker = Attacker(attack_named(attack), content, number, np.random.default_rng(seed), votes)
+            official = [arena.settle()["status"]]
             cast = attack_admitted(arena, AdmittedVoters(cycle(addresses), entry, keys), attacker)
 
             def gain() -> int:
@@ -181,24 +193,27 @@ def measure(filled: str, home: Path, entry: str, admissions: int, votes: int, se
                 return sum(vote.blind and not vote.mark for vote in own), {vote.session for vote in own}
 
             now, (at_once, sessions) = gain(), counted()
-            arena.settle()
+            official.append(arena.settle()["status"])
             flagged = arena.flagged_sessions()
             admitted = arena.pass_a_day()
             later = gain()
+            official.append(arena.settle()["status"])
             changes = arena.changes()
             arena.exclude_offered({session for change in changes for session in change.sessions} | flagged)
             return Cost(
                 entry,
+                attack,
                 admissions,
                 cast,
                 len(sessions),
                 at_once,
                 at_once + admitted,
                 bool(changes),
-                len(flagged & sessions),
+                len((flagged | arena.held_sessions()) & sessions),
                 now,
                 later,
                 gain(),
+                ", ".join("yes" if status == "official" else "no" for status in official),
             )
 
 
@@ -206,6 +221,7 @@ def page(costs: Sequence[Cost], history: int, command: str) -> str:
     """The table as Markdown."""
     heads = (
         "let in by",
+        "attack",
         "admissions",
         "votes cast",
         "voters in the log",
@@ -216,6 +232,7 @@ def page(costs: Sequence[Cost], history: int, command: str) -> str:
         "ranks gained at once",
         "by the next day",
         "in the end",
+        "official before, at once, the next day",
     )
     described = " ".join((__doc__ or "").split("\n\n")[1].split())
     lines = [
@@ -226,7 +243,7 @@ def page(costs: Sequence[Cost], history: int, command: str) -> str:
         f"{described} {history:,} honest votes came before.",
         "",
         f"| {' | '.join(heads)} |",
-        f"|---{'|--:' * (len(heads) - 1)}|",
+        f"|---|---{'|--:' * (len(heads) - 2)}|",
     ]
     for cost in costs:
         shown = [{True: "yes", False: "no"}[one] if isinstance(one, bool) else str(one) for one in cost]
@@ -238,6 +255,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all attacks, and write or print the page."""
     parser = argparse.ArgumentParser(prog="python -m lab.redteam.admissions", description=__doc__)
     parser.add_argument("--entry", nargs="+", choices=list(ENTRIES), default=list(ENTRIES))
+    parser.add_argument(
+        "--attack", nargs="+", choices=["skip farming", "omnipresent"], default=["skip farming"]
+    )
     parser.add_argument("--admissions", type=int, nargs="+", default=[1, 10])
     parser.add_argument("--votes", type=int, default=120, help="Votes of an attack.")
     parser.add_argument("--history", type=int, default=1000, help="Honest votes before it.")
@@ -251,11 +271,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with open_server(home) as filled:
             fill_arena(filled, home, options.history, seed=7)
             costs = []
-            for entry in options.entry:
-                for admissions in options.admissions:
-                    for seed in range(1, options.seeds + 1):
-                        costs.append(measure(filled, home, entry, admissions, options.votes, seed))
-                        sys.stderr.write(f"{costs[-1]}\n")
+            for kind in product(options.entry, options.attack, options.admissions):
+                for seed in range(1, options.seeds + 1):
+                    costs.append(measure(filled, home, Trial(*kind, options.votes, seed)))
+                    sys.stderr.write(f"{costs[-1]}\n")
     text = page(costs, options.history, command.partition(" --out")[0])
     if options.out is None:
         sys.stdout.write(text)

@@ -29,6 +29,7 @@ from tiltyard.arena.log.rosters import read_roster_sync
 from tiltyard.arena.operators.crowd import explain_crowd_change
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes
+from tiltyard.arena.operators.voters import FLAGGED_REASON
 from tiltyard.arena.rating.log_replay import FoldProgress, active_exclusions
 from tiltyard.arena.rating.rater_progress import (
     log_head,
@@ -77,6 +78,11 @@ WHERE m.arena = %(arena)s AND m.source = 0 AND e.kind = 1 AND e.undone IS NULL O
 _UNEXPLAINED = (
     b"SELECT position FROM crowd_changes WHERE arena = %(arena)s AND explained IS NULL ORDER BY position"
 )
+_HELD = b"""
+SELECT DISTINCT m.session FROM exclusions x JOIN excluded_votes v USING (exclusion)
+JOIN matchups m ON (m.arena, m.source, m.serial) = (v.arena, v.source, v.serial)
+WHERE x.arena = %(arena)s AND x.reason = %(reason)s
+"""
 _AGE = b"UPDATE endings SET at = at - interval '25 hours' WHERE mark = 3 AND admitted IS NULL"
 
 
@@ -290,6 +296,12 @@ class ServedArena:
                 return await read_flagged_sessions(pool, ARENA)
 
         return asyncio.run(read())
+
+    def held_sessions(self) -> set[int]:
+        """Sessions that the scheduled jobs have held, which the page of exclusions names."""
+        with connect(self.database) as connection:
+            values = {"arena": _ARENA_CODE, "reason": FLAGGED_REASON}
+            return {session for (session,) in connection.execute(_HELD, values)}
 
     # The operator and the clock
 

@@ -1,6 +1,7 @@
 """What is counted of voters equals a count by hand, and says nothing that is not in the log; nor do flags."""
 
 from collections import Counter
+from datetime import UTC, datetime
 from statistics import median
 
 import numpy as np
@@ -18,7 +19,8 @@ from tiltyard.arena.operators.exclusions import (
     read_exclusion_details,
     restore,
 )
-from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes
+from tiltyard.arena.operators.moderation import read_arena_overview
+from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes, hold_voters_of_small_arenas
 from tiltyard.arena.operators.voters import (
     FLAGGED_REASON,
     FlaggedGroup,
@@ -295,6 +297,20 @@ def test_votes_of_flagged_sessions_wait_for_the_operator(database, mark):
     asked(database, lambda pool: restore(pool, arena.name, exclusion, actor="Ada"))
     assert [admitted(), admitted()] == [60 if mark == "3" else 0, 0]
     assert asked(database, lambda pool: voter_record(pool, arena, 1)).excluded == 0
+
+
+def test_in_small_arenas_voters_are_tested_every_minute_and_the_overview_says_who_is_held(database):
+    """The attack: votes of ten invitations count at once, and held eight ranks until the next ten minutes were full."""
+    arena = voted(database, votes=60, settings=ArenaSettings(ageing_hours=24))
+    in_step(database, "NULL")
+
+    def held():
+        moment = datetime(2026, 1, 1, tzinfo=UTC)
+        return asked(database, lambda pool: read_arena_overview(pool, arena, moment))["held"]
+
+    for minute, votes in ((20, 0), (21, 60), (22, 60)):
+        hold_voters_of_small_arenas(database, datetime(2026, 1, 1, 12, minute, tzinfo=UTC))
+        assert held() == votes, minute
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ JOB_PLANS: Mapping[str, JobPlan] = {
     "delete-arenas": JobPlan("Deletion of arenas that are due", "17 * * * *"),
     "delete-live-texts": JobPlan("Deletion of texts and hashes of addresses that are due", "53 * * * *"),
     "admit-votes": JobPlan("Votes of new voters that have waited long enough", "*/10 * * * *"),
+    "test-voters": JobPlan("Tests of voters in small arenas", "* * * * *"),
 }
 #: A job not started this long after it was due is late, and so is a report this long after its week.
 _LATE_START_DURATION = timedelta(minutes=15)

@@ -13,6 +13,7 @@ from tiltyard.arena.content.arenas import Arena, find_arena, list_arenas
 from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.operators.exclusions import ExclusionDetails, list_exclusions, read_exclusion_details
 from tiltyard.arena.operators.job_status import ScheduledJob, list_jobs, report_is_late
+from tiltyard.arena.operators.voters import FLAGGED_REASON
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, Database
@@ -77,6 +78,8 @@ class ArenaOverview(TypedDict):
 
     days: list[DailyVotes]
     opened: int
+    #: Votes that tests of voters keep out of the ratings until an operator restores them.
+    held: int
     lag: RaterLag
     waiting: PendingWork
     reports: list[ReportInfo]
@@ -110,6 +113,11 @@ async def read_arena_overview(pool: ConnectionPool, arena: Arena, now: datetime)
         return ArenaOverview(
             days=[DailyVotes(*row) for row in await fetch_rows(connection, "overviews_days", votes)],
             opened=int((await fetch_one(connection, "overviews_open", {"arena": arena.arena}))[0]),
+            held=sum(
+                one.votes
+                for one in await list_exclusions(connection, arena.arena)
+                if one.reason == FLAGGED_REASON and one.restored is None
+            ),
             lag=(await read_lag_by_arena(connection, arena.arena))[arena.name],
             waiting=(await _read_pending_work(connection))[arena.name],
             reports=reports,

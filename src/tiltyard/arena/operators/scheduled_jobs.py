@@ -235,7 +235,7 @@ def admit_waiting_votes(url: str, _moment: datetime | None = None) -> int:
             open_pool(url, most=2, name="tiltyard admissions") as pool,
             pool.connection() as used,
         ):
-            for name, arena, hours in await _waiting_arenas(used):
+            for name, arena, hours in await _arenas_of(used, "admissions_arenas"):
                 if hours:
                     await hold_flagged_voters(pool, await find_arena(used, name))
                 while (count := await admit_votes(used, arena, hours)) > 0:
@@ -243,6 +243,19 @@ def admit_waiting_votes(url: str, _moment: datetime | None = None) -> int:
         return admitted
 
     return asyncio.run(admitting())
+
+
+def hold_voters_of_small_arenas(url: str, moment: datetime) -> None:
+    """Hold sessions that a test flags where a few votes move ranks; every ten minutes all arenas are tested."""
+
+    async def testing() -> None:
+        async with open_pool(url, most=2, name="tiltyard tests") as pool, pool.connection() as used:
+            for name, _, hours in await _arenas_of(used, "admissions_small"):
+                if hours:
+                    await hold_flagged_voters(pool, await find_arena(used, name))
+
+    if moment.minute % 10:
+        asyncio.run(testing())
 
 
 def _thin(url: str, moment: datetime) -> None:
@@ -291,9 +304,10 @@ _JOB_FUNCTIONS: dict[str, Callable[[str, datetime], object]] = {
     "delete-arenas": _delete_arenas,
     "delete-live-texts": _delete_texts,
     "admit-votes": admit_waiting_votes,
+    "test-voters": hold_voters_of_small_arenas,
 }
 #: Too short, and too often, for a process of their own.
-_SHORT_JOBS = frozenset({"admit-votes"})
+_SHORT_JOBS = frozenset({"admit-votes", "test-voters"})
 
 
 def _judging_job(one: JudgeRound, environment: Environment) -> Job:
@@ -350,11 +364,11 @@ async def admit_votes(
     return len(rows)
 
 
-async def _waiting_arenas(connection: Connection) -> list[tuple[str, int, float]]:
-    """Arenas in which votes wait or may be looked at, by name and number, and for how many hours."""
+async def _arenas_of(connection: Connection, query: str) -> list[tuple[str, int, float]]:
+    """Arenas of a query by bucket, by name and number, and for how many hours votes of new voters wait."""
     buckets = await fetch_rows(connection, "raters_buckets", {})
     rows = []
     for (bucket,) in buckets:
-        text = bucket_statement("admissions_arenas", bucket)
+        text = bucket_statement(query, bucket)
         rows += await (await connection.execute(text, {"bucket": bucket})).fetchall()
     return [(name, int(arena), ArenaSettings.kept(saved).waiting_hours) for name, arena, saved in rows]

@@ -54,6 +54,14 @@ WHERE a.bucket = %(bucket)s AND (EXISTS (
 ) OR (SELECT e.at FROM events e WHERE e.arena = a.arena ORDER BY e.position DESC LIMIT 1) > now() - interval '1 hour')
 ORDER BY a.arena;
 
+-- name: admissions_small
+-- Small arenas of a bucket in which somebody did something in the last two minutes.
+SELECT a.name, a.arena, a.settings FROM arenas a CROSS JOIN LATERAL (
+    SELECT e.position, e.at FROM events e WHERE e.arena = a.arena ORDER BY e.position DESC LIMIT 1
+) e
+WHERE a.bucket = %(bucket)s AND e.position <= 20000 AND e.at > now() - interval '2 minutes'
+ORDER BY a.arena;
+
 -- name: admissions_due
 -- Votes up to a position that wait and need not any longer, because their voter is known, has waited long enough or has
 -- passed the checks: so many votes over so long a time, and the gate if there was one. Whom a change of the crowd or a

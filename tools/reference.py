@@ -23,6 +23,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from fastapi import APIRouter
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -59,13 +61,14 @@ from tiltyard.settings.serving_settings import (
 )
 from tiltyard.settings.tournament_config import TournamentConfig
 from tiltyard.web import assets
-from tiltyard.web.access.route_access import ROUTE_NEEDS
+from tiltyard.web.access.route_access import ROUTE_NEEDS, ScopeCheck, readable_arena
 from tiltyard.web.edge.problem_details import (
     PROBLEM_ERRORS,
     PROBLEM_TITLES,
 )
 from tiltyard.web.pages import page_routers
-from tiltyard.web.server.app import make_app
+from tiltyard.web.pages.entry import enter_form
+from tiltyard.web.server.app import all_routers, make_app
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src/tiltyard"
@@ -331,11 +334,46 @@ def problems() -> str:
     return table("status, type ends in, error, title", rows)
 
 
+def routes_of(routers: Iterable[APIRouter]) -> Iterator[APIRoute]:
+    return (route for router in routers for route in router.routes if isinstance(route, APIRoute))
+
+
+def access() -> str:
+    """Every route by what it asks of whoever comes; routes that ask the same are one row."""
+    rows: dict[str, list[str]] = {}
+    for one in routes_of(all_routers()):
+        for method in sorted((one.methods or set()) - {"HEAD"}):
+            rows.setdefault(asked_by(method, one), []).append(f"{method} {one.path}")
+    # Few words first: nothing, the rights to an arena, a matchup; then scopes and roles.
+    order = sorted(rows, key=lambda asked: (" " in asked, asked))
+    return table("asks for, routes", ((asked, listed(rows[asked])) for asked in order))
+
+
+def asked_by(method: str, route: APIRoute) -> str:
+    """What a route declares: the scope of a token with the role of its operator, or a right to what its path names."""
+    need = ROUTE_NEEDS.get(f"{method} {route.path}")
+    calls = list(dependencies(route.dependant))
+    if need is not None:
+        scope = next((f"scope {code(one.scope)}, " for one in calls if isinstance(one, ScopeCheck)), "")
+        return f"{scope}role {code(need.role)}, {code(need.where)}"
+    if readable_arena in calls:
+        return "reading"
+    if "{matchup}" in route.path:
+        return "matchup"
+    return "voting" if "{arena}" in route.path and route.endpoint is not enter_form else "nothing"
+
+
+def dependencies(dependant: Dependant) -> Iterator[Any]:
+    """What FastAPI calls before the function of a route."""
+    for one in dependant.dependencies:
+        yield one.call
+        yield from dependencies(one)
+
+
 def pages(kind: str) -> str:
     """The pages of voters and readers, or those of operators."""
     rows = Rows()
-    routes = (route for router in (assets.router, *page_routers()) for route in router.routes)
-    for one in (route for route in routes if isinstance(route, APIRoute)):
+    for one in routes_of((assets.router, *page_routers())):
         for method in sorted((one.methods or set()) & {"GET", "POST"}):
             if one.path.startswith("/operator") == (kind == "operators"):
                 told = prose(inspect.getdoc(one.endpoint))
@@ -622,6 +660,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "routes": routes,
     "problems": problems,
     "pages": pages,
+    "access": access,
     "events": events,
     "event details": details,
     "findings": lambda: findings(FINDINGS),

@@ -1,212 +1,170 @@
-"""Who may do what: every role against every route. A route that is not in the table fails the test."""
+"""Who may do what: everybody of the reference page, on every route of the application, in an arena of each kind."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from support.invited import come_in, make_link, make_passcode, revoke
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
+from support.role_operators import sign_in_with_role
 from support.served import PASSWORD, make_operator, make_token, served
+from support.sizes import sized
 from tiltyard.arena.accounts import ALL_RIGHTS
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.settings.serving_settings import SignInSettings
 from tiltyard.web.access.actors import Actor
+from tiltyard.web.server.app import all_routers
 
-#: What each route asks of whoever comes.
-#: ``all``: nothing, not even that a token be good. ``any``: nothing. ``reader``, ``voter``: a right to
-#: the arena if it is closed. ``owner``: a matchup of one's own. Else a scope.
-ROUTES = {
-    "GET /healthz": "all",
-    "GET /readyz": "all",
-    "GET /claim/{token}": "link",
-    "POST /claim/{token}": "link",
-    "POST /api/v1/operator/claim": "all",
-    "POST /api/v1/operator/sign-in": "all",
-    "POST /api/v1/operator/sign-out": "all",
-    "GET /api/v1/me": "somebody",
-    "GET /metrics": "metrics",
-    "GET /api/v1/tokens": "admin",
-    "POST /api/v1/tokens": "admin",
-    "DELETE /api/v1/tokens/{api_token}": "admin",
-    "POST /api/v1/arenas/{arena}/matchups": "voter",
-    "GET /api/v1/arenas/{arena}/matchups": "voter",
-    "POST /api/v1/arenas/{arena}/finish": "voter",
-    "POST /api/v1/matchups/{matchup}/show": "owner",
-    "POST /api/v1/matchups/{matchup}/vote": "owner",
-    "POST /api/v1/matchups/{matchup}/skip": "owner",
-    "POST /api/v1/matchups/{matchup}/undo": "owner",
-    "POST /api/v1/matchups/{matchup}/reveal": "owner",
-    "POST /api/v1/matchups/{matchup}/report": "owner",
-    "PUT /api/v1/matchups/{matchup}/remark": "owner",
-    "POST /api/v1/arenas/{arena}/live": "voter",
-    "GET /api/v1/live/{matchup}": "owner",
-    "POST /api/v1/live/{matchup}/turns": "owner",
-    "POST /api/v1/live/{matchup}/stop": "owner",
-    "POST /api/v1/live/{matchup}/again": "owner",
-    "POST /api/v1/live/{matchup}/turn-vote": "owner",
-    "GET /api/v1/live/{matchup}/frames": "owner",
-    "GET /m/{matchup}/a": "owner",
-    "GET /m/{matchup}/b": "owner",
-    "GET /api/v1/arenas": "any",
-    "GET /api/v1/arenas/{arena}": "reader",
-    "GET /api/v1/arenas/{arena}/policy": "reader",
-    "GET /api/v1/arenas/{arena}/board": "reader",
-    "GET /api/v1/arenas/{arena}/newest": "reader",
-    "GET /api/v1/arenas/{arena}/effects": "reader",
-    "GET /api/v1/arenas/{arena}/gate": "voter",
-    "GET /api/v1/arenas/{arena}/snapshots": "reader",
-    "GET /api/v1/arenas/{arena}/snapshots/{snapshot}": "reader",
-    "GET /api/v1/arenas/{arena}/reports": "reader",
-    "GET /api/v1/arenas/{arena}/reports/{report}": "reader",
-    "GET /api/v1/arenas/{arena}/models/{model}": "reader",
-    "GET /api/v1/arenas/{arena}/battles": "reader",
-    "POST /api/v1/arenas/{arena}/responses": "import",
-    "POST /api/v1/arenas/{arena}/past-votes": "import",
-    "GET /api/v1/arenas/{arena}/past-votes": "admin",
-    "POST /api/v1/arenas": "admin",
-    "PATCH /api/v1/arenas/{arena}": "admin",
-    "GET /api/v1/arenas/{arena}/responses": "admin",
-    "GET /api/v1/arenas/{arena}/models": "admin",
-    "POST /api/v1/arenas/{arena}/models/{model}/enable": "admin",
-    "POST /api/v1/arenas/{arena}/models/{model}/retire": "admin",
-    "GET /api/v1/arenas/{arena}/prompts": "admin",
-    "POST /api/v1/arenas/{arena}/withdrawals": "admin",
-    "PATCH /api/v1/arenas/{arena}/policy": "admin",
-    "PUT /api/v1/arenas/{arena}/phase": "admin",
-    "GET /api/v1/arenas/{arena}/shadow": "admin",
-    "GET /api/v1/arenas/{arena}/exclusions": "admin",
-    "POST /api/v1/arenas/{arena}/exclusions": "admin",
-    "POST /api/v1/arenas/{arena}/exclusions/{exclusion}/restore": "admin",
-    "GET /api/v1/arenas/{arena}/audit": "admin",
-    "GET /api/v1/arenas/{arena}/battles/exact": "admin",
-    "GET /api/v1/arenas/{arena}/complaints": "admin",
-    "POST /api/v1/arenas/{arena}/complaints/{complaint}/settle": "admin",
+PAGE = (Path(__file__).parents[3] / "docs/reference/access.md").read_text(encoding="utf-8")
+#: The arena of each column of the page.
+KINDS = {
+    "open": {},
+    "invitation": {"entry": "invitation"},
+    "passcode": {"entry": "passcode"},
+    "sign-in": {"entry": "sign-in", "entry_groups": "staff"},
+    "closed": {"visibility": "closed"},
 }
-#: Scopes of each role, and the one arena it is for.
-ROLES = {
-    "nobody": None,
-    "voter": None,
-    "garbage": None,
-    "revoked": None,
-    "operator": ({"read", "import", "admin", "metrics"}, None),
-    "read": ({"read"}, None),
-    "judge": ({"judge"}, None),
-    "import": ({"import"}, None),
-    "metrics": ({"metrics"}, None),
-    "admin": ({"read", "import", "admin", "metrics"}, None),
-    "admin of arena": ({"read", "import", "admin", "metrics"}, "arena"),
-    "judge of arena": ({"judge"}, "arena"),
-    "reader of shut": ({"read"}, "shut"),
-}
+ELSEWHERE = "elsewhere"
 FILLED = {"token": "x", "api_token": "99999", "matchup": "0-" + "A" * 32, "snapshot": "0" * 64, "model": "x"}
-FILLED |= {"report": "0" * 64, "exclusion": "99999", "complaint": "99999"}
+FILLED |= {"report": "0" * 64, "exclusion": "99999", "complaint": "99999", "sha256": "0" * 64, "code": "x"}
+FILLED |= {"name": "ratings", "chart": "expected", "form": "svg", "format": "csv", "shard": "0"}
+BODIES = {"live": {"prompt": "Why?"}, "turns": {"prompt": "Why?"}, "vote": {"winner": "tie"}}
+BODIES |= {"turn-vote": {"turn": 1, "winner": "tie"}, "report": {"reason": "other"}}
+BODIES |= {"{token}": {"name": "x", "password": PASSWORD}}
+#: Whoever deletes what is held of them is out.
+EXIT = "POST /arenas/{arena}/mine/delete"
+#: Everybody asks for one of so many routes to an arena, and everybody for other ones.
+EVERY = sized(4, 1)
+
+
+def rows(heading):
+    """The cells of the rows of a table of the page."""
+    lines = [line for line in PAGE.partition(f"## {heading}")[2].splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
+
+
+COLUMNS, _, *RIGHTS = rows("Rights to an arena")[: PAGE.partition("## Routes")[0].count("\n| ")]
+ASKED = {asks: re.findall(r"`(\w+ /[^`]*)`", routes) for asks, routes in rows("Routes")[2:]}
 
 
 @pytest.fixture(scope="module")
 def site(server, template):
     with fresh_database(server, template) as database:
-        made_arena(database)
-        made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
+        for kind, settings in KINDS.items():
+            made_arena(database, name=kind, settings=ArenaSettings(**settings))
+        made_arena(database, name=ELSEWHERE, settings=ArenaSettings(entry="invitation"))
         make_operator(database)
-        with served(database) as running:
+        with served(database, sign_in=SignInSettings(proxy_networks=("127.0.0.1",))) as running:
             running.context.access.actors.sign_in_throttle._seconds = 0
+            running.context.access.entry_throttle._seconds = 0
             yield running
 
 
 @pytest.fixture(scope="module")
-def roles(site):
-    """A client for each role."""
-    clients = {"nobody": site.client(), "voter": site.client(), "garbage": site.client("tyt_garbage")}
-    clients["voter"].post("/api/v1/arenas/arena/matchups")
-    clients["operator"] = site.client()
-    clients["operator"].post("/api/v1/operator/sign-in", json={"name": "Ada", "password": PASSWORD})
-    gone = make_token(site.database, "admin", name="gone")
-    number = next(
-        one["api_token"]
-        for one in clients["operator"].get("/api/v1/tokens").json()["tokens"]
-        if one["name"] == "gone"
-    )
-    assert clients["operator"].delete(f"/api/v1/tokens/{number}").status_code == 204
-    clients["revoked"] = site.client(gone)
-    for role, granted in ROLES.items():
-        if role not in clients and granted is not None:
-            asked = ["admin"] if "admin" in granted[0] else sorted(granted[0])
-            clients[role] = site.client(make_token(site.database, *asked, arena=granted[1]))
-    assert set(clients) == set(ROLES)
-    return clients
+def clients(site):
+    """A client for each row of the page."""
+    names = [row[0] for row in RIGHTS]
+    found = {name: site.client() for name in names if not name.startswith("token")}
+    for name, groups in (("who came in", "staff"), ("who came in and was revoked", "guests")):
+        found[name].headers.update({"x-forwarded-user": name, "x-forwarded-groups": groups})
+    revoked, elsewhere = found["who came in and was revoked"], found["who came in to another arena"]
+    link, number = make_link(site.database, "invitation")
+    come_in(revoked, link)
+    revoke(site.database, number, "invitation")
+    for client in (revoked, found["who came in"]):
+        passcode, _ = make_passcode(site.database, "passcode")
+        data = {"passcode": passcode}
+        assert client.post("/arenas/passcode/enter", data=data).status_code == 303
+    come_in(found["who came in"], make_link(site.database, "invitation")[0])
+    come_in(elsewhere, make_link(site.database, ELSEWHERE)[0])
+    found["operator"] = sign_in_with_role(site, "Ada of all", "analyst")
+    found["operator of another arena"] = sign_in_with_role(site, "Eve", "owner", ELSEWHERE)
+    for name in set(names) - set(found):
+        scope = (re.findall("`(.*)`", name) or ["admin"])[0]
+        arena = ELSEWHERE if "another" in name else None
+        found[name] = site.client(make_token(site.database, scope, arena=arena, name=name))
+    with connect(site.database) as connection:
+        connection.execute("UPDATE api_tokens SET revoked_at = now() WHERE name LIKE '%revoked'")
+    site.context.access.forget()
+    return found
 
 
-def routes_of(app):
-    """Every route that the application answers, documented or not."""
-    found = {
-        f"{method.upper()} {path}"
-        for path, operations in app.openapi()["paths"].items()
-        for method in operations
-    }
-    return found | {"GET /claim/{token}", "POST /claim/{token}"}
-
-
-def expected(need, role, arena, in_arena):
-    """What a role meets: ok, 401, 403, or 404 where the arena is not there for it."""
-    if need == "all":
-        return "ok"
-    if need == "link":
-        return "401"
-    if role in {"garbage", "revoked"}:
-        return "401"
-    scopes, only = ROLES[role] or (set(), None)
-    here = only is None or (in_arena and only == arena)
-    if need == "somebody":
-        return "ok" if scopes else "401"
-    if need == "any":
-        return "ok"
-    if need == "owner":
-        return "404"
-    if need in {"reader", "voter"}:
-        welcome = bool(scopes & {"read", "judge"}) and here
-        if arena == "shut" and not welcome:
-            return "404"
-        is_program = bool(scopes) and role != "operator"
-        return "403" if need == "voter" and is_program and not ("judge" in scopes and here) else "ok"
-    if not scopes:
-        return "401"
-    return "ok" if need in scopes and here else "403"
+def ask(client, route, arena="open"):
+    method, path = route.split(" ")
+    filled = re.sub(r"{(\w+)(?::path)?}", lambda name: (FILLED | {"arena": arena})[name[1]], path)
+    body = {"json" if "/api/" in path else "data": BODIES.get(path.rpartition("/")[2], {})}
+    return client.request(method, filled, **({} if method == "GET" else body))
 
 
 def met(answer):
-    """The same of an answer."""
+    """What somebody meets: a refusal, or yes."""
     if answer.status_code in {401, 403} or answer.status_code >= 500:
         return str(answer.status_code)
-    missing = answer.status_code == 404 and answer.json()["detail"]
-    hidden = missing and ("no such arena" in missing or "no such matchup" in missing)
-    return "404" if hidden else "ok"
+    hidden = answer.status_code == 404 and re.search("no such (arena|matchup)", answer.text)
+    return "404" if hidden else "yes"
 
 
-def test_every_route_is_in_the_table(site):
-    assert routes_of(site.app) == set(ROUTES)
+def test_the_page_has_every_route_and_every_kind_of_arena():
+    """And `just reference` writes what a route asks for."""
+    existing = {
+        f"{method} {route.path}"
+        for router in all_routers()
+        for route in router.routes
+        for method in set(route.methods) - {"HEAD"}
+    }
+    assert {route for routes in ASKED.values() for route in routes} == existing
+    assert COLUMNS[1:] == list(KINDS)
+    assert len(RIGHTS) == 14
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_a_role_may_do_what_the_table_says_and_no_more(site, roles, role):
+@pytest.mark.parametrize("row", RIGHTS, ids=lambda row: row[0])
+def test_everybody_has_the_rights_that_the_page_says(site, clients, row):
+    who, *cells = row
+    routes = [(asks, route) for asks in ("reading", "voting") for route in ASKED[asks] if route != EXIT]
     wrong = []
-    for route, need in ROUTES.items():
-        method, template = route.split(" ")
-        for arena in ("arena", "shut") if "{arena}" in template else ("",):
-            if route == "POST /api/v1/operator/sign-out" and role == "operator":
-                continue
-            path = re.sub(
-                r"{(\w+)}", lambda found, arena=arena: {"arena": arena, **FILLED}[found[1]], template
-            )
-            form = {"data": {"name": "x", "password": PASSWORD}} if need == "link" else {"json": {}}
-            if "vote" in path or "report" in path:
-                form = {"json": {"winner": "tie"} if "vote" in path else {"reason": "other"}}
-                form["json"] |= {"turn": 1} if "turn-vote" in path else {}
-            elif path.endswith(("/live", "/turns")):
-                form = {"json": {"prompt": "Hello"}}
-            answer = roles[role].request(method, path, **({} if method == "GET" else form))
-            want = expected(need, role, arena, "{arena}" in template)
+    for kind, cell in zip(KINDS, cells, strict=True):
+        for asks, route in routes[(RIGHTS.index(row) + len(kind)) % EVERY :: EVERY]:
+            want = {"reads": "yes" if asks == "reading" else "403"}.get(cell, cell)
+            answer = ask(clients[who], route, kind)
             if met(answer) != want:
-                wrong.append((route, arena, want, answer.status_code, answer.text[:200]))
+                wrong.append((route, kind, want, answer.status_code, answer.text[:200]))
+    for route in ASKED["matchup"]:
+        want = "401" if cells[0] == "401" else "404"
+        if met(ask(clients[who], route)) != want:
+            wrong.append((route, want))
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_scopes_are_asked_for_as_the_page_says(clients):
+    """Tokens of the command line belong to no operator: their scopes alone limit them."""
+    wrong, tried = [], 0
+    for asks, routes in ASKED.items():
+        for route in routes if asks.startswith("scope") else ():
+            needed = asks.split("`")[1]
+            for who, client in clients.items():
+                has = re.findall("`(.*)`", who)
+                if who.startswith("operator"):
+                    continue
+                allowed = has in ([needed], ["admin"]) and "another" not in who
+                want = "yes" if allowed else "403" if has else "401"
+                answer = ask(client, route)
+                tried += 1
+                if met(answer) != want:
+                    wrong.append((who, route, want, answer.status_code, answer.text[:200]))
+    assert not wrong, "\n".join(map(str, wrong))
+    assert tried > 200
+
+
+def test_what_asks_for_nothing_is_refused_to_nobody_but_for_the_secret_in_the_request(clients):
+    for route in ASKED["nothing"]:
+        wanted = {"yes", "401", "403"} if "POST" in route or "{" in route else {"yes"}
+        if "{token}" in route or route.endswith("/me"):
+            wanted = {"401"}
+        assert met(ask(clients["anybody"], route)) in wanted, route
+    assert met(ask(clients["token that was revoked"], "GET /api/v1/arenas")) == "401"
 
 
 def test_admin_covers_all_but_judging_and_a_limit_is_a_limit():

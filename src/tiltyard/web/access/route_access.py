@@ -48,12 +48,12 @@ class ScopeCheck:
 
     def __init__(self, scope: Scope) -> None:
         assert scope in SCOPES
-        self._scope = scope
+        self.scope = scope
 
     async def __call__(self, request: Request, actor: CurrentActor) -> Actor:
         if actor is None:
-            raise NotAllowed(f"sign in as an operator, or send a token with the scope {self._scope}")
-        await authorize(request, actor, self._scope, route_need(request.method, request.scope["route"].path))
+            raise NotAllowed(f"sign in as an operator, or send a token with the scope {self.scope}")
+        await authorize(request, actor, self.scope, route_need(request.method, request.scope["route"].path))
         return actor
 
 

@@ -134,12 +134,9 @@ def make_app(
         generate_unique_id_function=lambda route: route.name,
     )
     put_context(app, context)
-    modules = (matchups, live, operators, health, boards, battles, arenas, moderation)
-    own = (*(module.router for module in modules), arenas.readers, live.stream_router, assets.router)
-    routers = (*own, *page_routers())
-    for router in routers:
+    for router in all_routers():
         app.include_router(router)
-    check_route_table(_guarded_routes(routers))
+    check_route_table(_guarded_routes(all_routers()))
     add_problem_handlers(app, problem_page)
     app.wrap_with_middleware(registry.settings, metrics_of(context))
     return app
@@ -170,6 +167,13 @@ def _make_context(
         personal_boards=PersonalBoards(registry.pool, registry.boards),
         receipts=Receipts(keys),
     )
+
+
+def all_routers() -> tuple[APIRouter, ...]:
+    """The routes of the API, then those of the pages."""
+    modules = (matchups, live, operators, health, boards, battles, arenas, moderation)
+    own = (*(module.router for module in modules), arenas.readers, live.stream_router, assets.router)
+    return (*own, *page_routers())
 
 
 def _guarded_routes(routers: Iterable[APIRouter]) -> Iterator[str]:

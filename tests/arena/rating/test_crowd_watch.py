@@ -43,21 +43,23 @@ def connection(database):
 def make_yard(database):
     with ExitStack() as stack:
 
-        def make(settings=AT_ONCE):
-            yard = Yard(database, policy=LENIENT, models=MODELS, prompts=3, settings=settings)
+        def make(settings=AT_ONCE, policy=LENIENT):
+            yard = Yard(database, policy=policy, models=MODELS, prompts=3, settings=settings)
             stack.callback(yard.close)
             return yard
 
         yield make
 
 
-def votes(yard, n, *, seed=1, sessions=60, first=100, target=None, prompts=3):
-    """Votes of a crowd with an opinion, or of sessions for one model, in one batch."""
+def votes(yard, n, *, seed=1, sessions=60, first=100, target=None, prompts=3, sign=1):
+    """Votes of a crowd with an opinion, the opposite one, or of sessions for one model, in one batch."""
     random, deeds = np.random.default_rng(seed), []
     for k in range(n):
         a = int(random.integers(MODELS)) if target is None else target
         b = int((a + random.integers(1, MODELS)) % MODELS)
-        outcome = 0 if target is not None else int(random.random() > 1.0 / (1.0 + np.exp(0.6 * (a - b))))
+        outcome = (
+            0 if target is not None else int(random.random() > 1.0 / (1.0 + np.exp(0.6 * sign * (a - b))))
+        )
         session = first + k % sessions
         deeds += [yard.serving(a, b, k % prompts, session=session), yard.voting_later(outcome, HUMAN)]
     yard.append(*deeds)
@@ -165,6 +167,29 @@ def test_those_who_change_a_crowd_are_held_and_the_board_goes_on(make_yard, conn
     assert len(told) == known
 
 
+@pytest.mark.slow(but="upside-down")
+@pytest.mark.parametrize(
+    "attack",
+    [{"sign": -1}, {"target": TARGET}, {"target": TARGET // 2}],
+    ids=["upside-down", "last", "middle"],
+)
+def test_nineteen_admissions_take_no_official_status(make_yard, connection, attack):
+    """Twelve votes each, against what everybody else says: at no time is the board less than official."""
+    yard = make_yard(policy=Policy())
+    rater, _ = rater_of(yard, connection)
+    votes(yard, 1500)
+    rate(rater)
+    seen = [board(yard)["status"]]
+    for part in range(12):
+        votes(yard, 19, seed=part, first=500, sessions=19, **attack)
+        rate(rater)
+        seen.append(board(yard)["status"])
+    votes(yard, 500, seed=2)
+    rate(rater)
+    seen.append(board(yard)["status"])
+    assert set(seen) == {"official"}
+
+
 def test_many_votes_at_once_are_held_as_if_they_had_come_one_by_one(make_yard, connection):
     """The attack: all that came after the first alarm's block counted until others voted."""
     yard = make_yard()
@@ -261,7 +286,7 @@ def test_votes_from_one_network_are_a_group(make_yard, connection):
         rigs = k % 4 == 0
         a = TARGET if rigs else int(random.integers(MODELS))
         b = int((a + random.integers(1, MODELS)) % MODELS)
-        outcome = 0 if rigs else int(random.random() > 1.0 / (1.0 + np.exp(0.6 * (a - b))))
+        outcome = 0 if rigs else int(random.random() > 1.0 / (1.0 + np.exp(0.6 * sign * (a - b))))
         session = 500 + k // 4 if rigs else 100 + k % 60
         deeds += [yard.serving(a, b, k % 3, session=session), yard.voting_later(outcome, HUMAN)]
     yard.append(*deeds)

@@ -286,7 +286,7 @@ def test_votes_from_one_network_are_a_group(make_yard, connection):
         rigs = k % 4 == 0
         a = TARGET if rigs else int(random.integers(MODELS))
         b = int((a + random.integers(1, MODELS)) % MODELS)
-        outcome = 0 if rigs else int(random.random() > 1.0 / (1.0 + np.exp(0.6 * sign * (a - b))))
+        outcome = 0 if rigs else int(random.random() > 1.0 / (1.0 + np.exp(0.6 * (a - b))))
         session = 500 + k // 4 if rigs else 100 + k % 60
         deeds += [yard.serving(a, b, k % 3, session=session), yard.voting_later(outcome, HUMAN)]
     yard.append(*deeds)

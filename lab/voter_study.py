@@ -60,6 +60,8 @@ BOTS = {
     "10 × 10 and 40 skips of others": BotKind(10, 10, 0, 12.0, -0.6, skips=4),
     "10 × 30, 60 covering, at a glance": BotKind(10, 30, 60, 1.0, 0.5, hasty=True),
 }
+#: Tests whose sessions are told and not held.
+HARMLESS = {VoterTest.UNLIKELY, VoterTest.SIDE}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,16 +190,19 @@ def flagged_by(found: StudiedSessions, models: int) -> dict[int, set[VoterTest]]
     return flagged
 
 
-def _honest_rows(sessions: int, votes: int, models: int, seeds: int) -> dict[str, tuple[int, int]]:
-    """Flagged and all sessions of each kind, without any attack."""
+def _honest_rows(sessions: int, votes: int, models: int, seeds: int) -> dict[str, tuple[int, int, int]]:
+    """Sessions of each kind that are flagged, those of which any vote is held, and all, without any attack."""
     found: Counter[str] = Counter()
+    held: Counter[str] = Counter()
     among: Counter[str] = Counter()
     for seed in range(seeds):
         crowd = StudiedCrowd(np.random.default_rng([seed, sessions, votes]), models)
         kind, done = crowd.sessions(sessions, votes)
         among.update(KINDS[one] for one in kind.tolist())
-        found.update(KINDS[kind[session]] for session in flagged_by(done, models))
-    return {name: (found[name], among[name]) for name in KINDS}
+        flagged = flagged_by(done, models)
+        found.update(KINDS[kind[session]] for session in flagged)
+        held.update(KINDS[kind[session]] for session, by in flagged.items() if by - HARMLESS)
+    return {name: (found[name], held[name], among[name]) for name in KINDS}
 
 
 def _attacked_row(bot: BotKind, sessions: int, votes: int, models: int, seeds: int) -> tuple[str, str, str]:
@@ -219,23 +224,33 @@ def _attacked_row(bot: BotKind, sessions: int, votes: int, models: int, seeds: i
 
 
 def study_page(
-    sizes: Sequence[tuple[int, int]], models: int, seeds: int, timed: Sequence[int], command: str
+    sizes: Sequence[tuple[int, int]],
+    models: int,
+    seeds: int,
+    timed: Sequence[int],
+    command: str,
+    *,
+    honest: int,
 ) -> str:
-    """The tables of honest voters and of attackers, as Markdown."""
+    """The tables of honest voters, of so many arenas, and of attackers, as Markdown."""
     lines = [
         "# Tests of voters",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `{command}`. {models} models, {seeds} arenas of each size.",
+        f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `{command}`. {models} models, {seeds} attacked arenas of each size.",
         "",
-        "Honest sessions that any test flags, without an attack:",
+        f"Honest sessions that any test flags, and any of whose votes is held, without an attack; {honest} arenas of each size:",
         "",
         f"| voter | {' | '.join(f'{sessions:,} × {votes}' for sessions, votes in sizes)} |",
         f"|---|{'--:|' * len(sizes)}",
     ]
-    columns = [_honest_rows(*size, models, seeds) for size in sizes]
-    for name in KINDS:
+    columns = [_honest_rows(*size, models, honest) for size in sizes]
+    for column in columns:
+        found, held, among = (sum(numbers) for numbers in zip(*column.values(), strict=True))
+        column["all"] = (found, held, among)
+    for name in (*KINDS, "all"):
         cells = [
-            f"{found} of {among:,} ({found / among:.2%})" for found, among in (one[name] for one in columns)
+            f"{found}, {held} of {among:,} ({held / among:.2%})"
+            for found, held, among in (one[name] for one in columns)
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     for sessions, votes in sizes:
@@ -262,6 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study and write or print its page."""
     parser = argparse.ArgumentParser(prog="python -m lab.voter_study", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--honest", type=int, default=67, help="Arenas of each size without an attack.")
     parser.add_argument("--models", type=int, default=10)
     parser.add_argument("--sizes", default="300x10,1000x30,3000x10", help="Sessions and their mean votes.")
     parser.add_argument(
@@ -271,9 +287,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     sizes = [(int(one), int(other)) for one, other in (size.split("x") for size in options.sizes.split(","))]
     said = (
-        f"python -m lab.voter_study --seeds {options.seeds} --models {options.models} --sizes {options.sizes}"
+        f"python -m lab.voter_study --seeds {options.seeds} --honest {options.honest} --sizes {options.sizes}"
     )
-    text = study_page(sizes, options.models, options.seeds, options.timed, said)
+    text = study_page(sizes, options.models, options.seeds, options.timed, said, honest=options.honest)
     write_page(text, options.out)
     return 0
 

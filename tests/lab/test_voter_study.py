@@ -17,6 +17,8 @@ def test_programs_are_flagged_and_people_are_not():
 
 def test_the_page_has_a_row_for_each_kind_of_voter_and_attack(tmp_path):
     page = tmp_path / "voters.md"
-    assert main(["--seeds", "1", "--honest", "1", "--sizes", "60x12", "--timed", "50", "--out", str(page)]) == 0
+    assert (
+        main(["--seeds", "1", "--honest", "1", "--sizes", "60x12", "--timed", "50", "--out", str(page)]) == 0
+    )
     text = page.read_text()
     assert all(f"| {name} |" in text for name in ("careful", *BOTS))

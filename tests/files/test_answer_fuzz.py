@@ -25,7 +25,7 @@ from tiltyard.files.answer import KINDS, SCORES_ONLY, Answer
 from tiltyard.files.answers import open_answers, write_answers
 
 QUICK = settings(
-    max_examples=sized(25, 200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=sized(12, 200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 ANSWERS = FIXTURES / "answers"
 PLAIN = sorted(path for path in [*ANSWERS.rglob("*.json*"), *ANSWERS.rglob("*.csv")] if path.is_file())

@@ -36,7 +36,7 @@ def test_reading() -> None:
     assert (second.prompt_id, second.kind, second.gold) == ("2", "image", None)
 
 
-@settings(max_examples=sized(20, 100), deadline=None)
+@settings(max_examples=sized(10, 100), deadline=None)
 @given(
     st.lists(
         st.builds(

@@ -91,7 +91,7 @@ def is_battle(row):
     return True
 
 
-@settings(max_examples=sized(60, 300))
+@settings(max_examples=sized(25, 300))
 @given(st.lists(good_rows | any_rows, min_size=1, max_size=8))
 def test_columns_are_judged_as_their_rows_are(tmp_path_factory, rows):
     source = parquet(tmp_path_factory.mktemp("rows") / "rows.parquet", rows)

@@ -53,7 +53,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=sized(60, 5000), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=sized(25, 5000), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_columns_are_what_rows_are(tmp_path, text):
     source = opened(tmp_path / "b.csv", HEADER + text)

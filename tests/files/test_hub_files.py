@@ -259,6 +259,7 @@ def hub_environment(address, home, **others):
     }
 
 
+@pytest.mark.slow
 def test_the_environment_names_hub_and_cache(hub, tmp_path):
     rate = [sys.executable, "-m", "tiltyard", "rate"]
     shard = f"hf://datasets/o/whole@{MAIN}/{SHARDS[0]}"
@@ -275,6 +276,7 @@ def test_the_environment_names_hub_and_cache(hub, tmp_path):
     assert hub.requests == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_half_file_in_use(hub, tmp_path):
     hub.pause = 30.0
     address = f"hf://datasets/o/whole/{SHARDS[1]}"

@@ -20,7 +20,7 @@ from tiltyard.files.format_detection import FORMATS as KNOWN
 
 STYLE = ["model_a", "winner", "length_a", "bold_b"]
 QUICK = settings(
-    max_examples=sized(40, 300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=sized(20, 300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

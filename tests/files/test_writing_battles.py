@@ -73,7 +73,7 @@ def battles(draw: st.DrawFn) -> Battle:
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-@settings(max_examples=sized(25, 120), deadline=None)
+@settings(max_examples=sized(12, 120), deadline=None)
 @given(rows=st.lists(battles(), min_size=1, max_size=6), size=st.integers(1, 4))
 def test_round_trip(ending: str, rows: list[Battle], size: int, tmp_path_factory) -> None:
     path = tmp_path_factory.mktemp("trip") / f"battles.{ending}"
@@ -83,7 +83,7 @@ def test_round_trip(ending: str, rows: list[Battle], size: int, tmp_path_factory
     assert list(open_battles(path, format=f"tiltyard-{ending}").battles()) == rows
 
 
-@settings(max_examples=sized(15, 60), deadline=None)
+@settings(max_examples=sized(8, 60), deadline=None)
 @given(rows=st.lists(battles(), min_size=1, max_size=5))
 def test_batches_copy_a_parquet_file(rows: list[Battle], tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("copy")

@@ -91,13 +91,13 @@ def _quick() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=sized(25, 200), suppress_health_check=list(HealthCheck))
+@settings(max_examples=sized(15, 200), suppress_health_check=list(HealthCheck))
 @given(schedules())
 def test_the_budget_is_never_exceeded_by_a_picodollar(schedule: Schedule) -> None:
     asyncio.run(run(schedule))
 
 
-@settings(max_examples=sized(8, 40), suppress_health_check=list(HealthCheck))
+@settings(max_examples=sized(5, 40), suppress_health_check=list(HealthCheck))
 @given(schedules(), st.floats(0.0, 0.05))
 def test_nor_when_the_work_is_stopped_anywhere_and_taken_up_again(schedule: Schedule, seconds: float) -> None:
     asyncio.run(stop_and_go_on(schedule, seconds))

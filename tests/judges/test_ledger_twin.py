@@ -16,6 +16,7 @@ from hypothesis.stateful import (
 )
 
 from support.billed_judges import intent, settlement
+from support.sizes import sized
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.ledger import Ledger, ReservationResult
 
@@ -171,7 +172,7 @@ def machine(database: str) -> Iterator[type[Machine]]:
 
 @pytest.mark.slow(but_every=2)
 def test_the_ledger_counts_as_its_naive_twin(machine: type[Machine]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=25))
+    run_state_machine_as_test(machine, settings=settings(max_examples=sized(12, 25), stateful_step_count=25))
 
 
 @pytest.mark.slow

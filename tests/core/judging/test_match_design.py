@@ -41,7 +41,8 @@ def connected(matches):
 def test_what_is_judged_first_connects_all_models_in_each_dimension(design, models, prompts):
     every = pool(models, prompts, "de")
     first = MatchDesign(design, seed=3).first(every).matches
-    assert first == [one for one in every.matches if one in set(first)]
+    chosen = set(first)
+    assert first == [one for one in every.matches if one in chosen]
     for name in "de":
         here = [one for one in first if one.dimension == name]
         assert connected(here)

@@ -131,7 +131,7 @@ def test_more_models_than_a_word_holds_are_refused():
         pack_battles(np.array([1 << 18]), np.array([0]), np.array([0]))
 
 
-@pytest.mark.slow(but="20-plain")
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [{}, {"weighted": True}], ids=["plain", "weighted"])
 @pytest.mark.parametrize("n_permutations", [0, 20])
 def test_the_compiled_kernel_gives_the_same_numbers(world, n_permutations):

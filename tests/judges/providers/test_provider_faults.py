@@ -306,7 +306,7 @@ def test_a_closed_provider_raises_only_faults(name):
     st.integers(0, 200),
     st.sampled_from(VERBS),
 )
-@settings(max_examples=sized(25, 200))
+@settings(max_examples=sized(12, 200))
 def test_nothing_but_faults_escapes(name, status, body, headers, keep, verb):
     answer = http(status, body, headers)[: keep + 1]
     error = fault(name, answer if keep < 150 else http(status, body, headers), verb=verb, seconds=3.0)
@@ -317,7 +317,7 @@ def test_nothing_but_faults_escapes(name, status, body, headers, keep, verb):
 
 
 @given(st.sampled_from(SDKS), st.sampled_from(VERBS), DOCUMENTS, st.booleans())
-@settings(max_examples=sized(25, 200))
+@settings(max_examples=sized(12, 200))
 def test_documents_of_any_shape_raise_nothing_but_faults(name, verb, document, listed):
     whole = {"data": [document], "has_more": True} if listed else document
     error = fault(name, http(200, json.dumps(whole).encode()), verb=verb, seconds=3.0)

@@ -1,4 +1,4 @@
-"""Streams from two real llama.cpp servers, by both protocols."""
+"""Streams from two real llama.cpp servers, by both protocols; the gate asks one, in `test_provider_tiny_llm`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tiltyard.judges.chat_models import open_chat_model
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamPiece
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveModels
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

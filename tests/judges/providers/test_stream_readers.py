@@ -106,7 +106,7 @@ def outcome(reader, batches):
 
 @pytest.mark.parametrize("kind", READERS)
 @given(st.lists(st.one_of(DOCUMENTS, CHOICES), max_size=6), st.sampled_from(["", "error", "message_delta"]))
-@settings(max_examples=sized(20, 1000))
+@settings(max_examples=sized(10, 1000))
 def test_any_json_is_an_answer_or_a_fault(kind, documents, name):
     events = [ServerEvent(name, json.dumps(document).encode()) for document in documents]
     outcome(kind("here"), [[event] for event in events])
@@ -114,7 +114,7 @@ def test_any_json_is_an_answer_or_a_fault(kind, documents, name):
 
 @pytest.mark.parametrize("kind", READERS)
 @given(st.dictionaries(KEYS, DOCUMENTS, max_size=6))
-@settings(max_examples=sized(20, 1000))
+@settings(max_examples=sized(10, 1000))
 def test_any_document_is_an_answer_or_a_fault(kind, document):
     outcome(kind("here"), [document])
 

@@ -1,9 +1,8 @@
-"""Manners: how a model behaves, chosen by how its name begins, e.g. ``fence-1`` or ``most-4096``.
+"""Manners: how a model behaves, chosen by how its name begins, e.g. ``ramble`` or ``needs-4096``.
 
-What it puts around its verdict: ``fence``, ``tilde``, ``chatty``, ``think``, ``template``, ``ramble``.
-What it needs and allows: ``needs-N`` tokens of thoughts before it answers; at ``most-N`` tokens of
-output; a ``context-N`` for request and reply; ``renamed`` knows only ``max_completion_tokens``; ``plain`` knows neither
-schemas nor tools; ``closed`` rejects whatever it is asked. What it prefers: ``likes-WORD``, responses with the word, and of spoilt answers the others;
+``ramble`` says much and no verdict. What it needs and allows: ``needs-N`` tokens of thoughts before it answers;
+a ``context-N`` for request and reply; ``plain`` knows neither schemas nor tools; ``closed`` rejects whatever it is
+asked. What it prefers: ``likes-WORD``, responses with the word, and of spoilt answers the others;
 ``first``, the response that is shown first; ``ties``, nothing; ``coarse``, whatever is not spoilt, and else nothing;
 ``blind-KIND``, as ``likes-fine``, but it does not see this kind of spoilt answers. What stands behind its name:
 ``alias``, one of two models.
@@ -17,22 +16,12 @@ from typing import Any
 
 from tiltyard.core.judging.canaries import shuffled
 
-_THOUGHT = "Let me see.\nVERDICT: A=B? No.\nVERDICT: B>A"
-
-_AROUND: Mapping[str, Callable[[str], str]] = {
-    "fence": lambda text: f"```\n{text}\n```",
-    "tilde": lambda text: f"~~~json\n{text}\n~~~",
-    "chatty": lambda text: f"Here is the JSON:\n```json\n{text}\n```\nI hope this helps!",
-    "think": lambda text: f"<think>\n{_THOUGHT}\n</think>\n\n{text}",
-    "template": lambda text: f"{_THOUGHT}\n</think>\n\n{text}",
-    "ramble": lambda _text: "Both have merit,\x1b[31m and it is hard to say." + " Hm." * 300 + " So B?",
-}
+_RAMBLE = "Both have merit,\x1b[31m and it is hard to say." + " Hm." * 300 + " So B?"
 
 
 def mannered(model: str, text: str) -> str:
     """``text`` as this model would put it."""
-    around = _AROUND.get(model.partition("-")[0])
-    return text if around is None else around(text)
+    return _RAMBLE if model.startswith("ramble") else text
 
 
 def likes(model: str, question: str) -> str | None:
@@ -96,25 +85,13 @@ def needed(model: str) -> int:
 
 
 def limit_refusal(body: Mapping[str, Any], input_tokens: int) -> str | None:
-    """Why a request is refused for its limit or its form, in the words of OpenAI, Anthropic and vLLM; ``None``: it is not."""
+    """Why a request is refused for its limit or its form, in the words of OpenAI and vLLM; ``None``: it is not."""
     model = body["model"]
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
     if model.startswith("plain") and not {"response_format", "output_config", "tools"}.isdisjoint(body):
         return "response_format and tools are not supported with this model"
     if model.startswith("closed"):
         return "Unsupported value: 'temperature' does not support 0 with this model."
-    if model.startswith("renamed") and "max_tokens" in body:
-        return (
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-            "'max_completion_tokens' instead."
-        )
-    if model.startswith("most-") and limit > _number(model):
-        if "system" in body:
-            return f"max_tokens: {limit} > {_number(model)}, which is the maximum allowed number of output tokens for {model}"
-        return (
-            f"max_tokens is too large: {limit}. This model supports at most {_number(model)} completion tokens, "
-            f"whereas you provided {limit}."
-        )
     if model.startswith("context-") and input_tokens + limit > _number(model):
         return (
             f"This model's maximum context length is {_number(model)} tokens. However, you requested {limit} output "

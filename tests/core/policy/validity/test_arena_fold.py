@@ -428,7 +428,7 @@ def digests_in(variables):
     return said.stdout.split()
 
 
-@pytest.mark.slow(but=("blas-Haswell", "an-old-machine"))
+@pytest.mark.slow(but="an-old-machine")
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_environment_folds_and_publishes_the_same_bits(name):
     assert digests_in(ENVIRONMENTS[name]) == digests_here()

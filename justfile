@@ -141,9 +141,9 @@ dawdle:
 full:
     TILTYARD_TEST_SIZE=full pytest -m "slow or not slow" -n 2 --dist worksteal --ignore tests/faults
 
-# Tournaments, panels and `ab` on a real LLM server, killed and resumed. Half an hour; "-k 'not full'" takes seven minutes.
+# Tournaments on a real LLM server, live and by batch. Half an hour; "-k 'not full'" takes seven minutes.
 real-llm *args:
-    pytest -m "slow or not slow" -n 0 tests/tournaments/test_real_llm.py tests/tournaments/test_real_ab.py {{args}}
+    pytest -m "slow or not slow" -n 0 tests/tournaments/test_real_llm.py {{args}}
 
 # Responses that try to steer their judge, before a real LLM server.
 injections *args:

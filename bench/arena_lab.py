@@ -180,7 +180,7 @@ For each seed, after the last vote, these were found equal:
 
 {digests}
 
-A smaller run of the same is part of the tests (`tests/lab/test_driving.py`).
+A smaller run of the same is part of the tests (`tests/lab/test_api_voters.py`).
 """
 
 

@@ -21,7 +21,7 @@ TESTS = "tests"
 SUITE = "lab"
 #: Test files for changes to what is not imported, by the start of the path.
 BY_FOLDER: Mapping[str, tuple[str, ...]] = {
-    "docs/": ("tests/project/test_docs.py", "tests/project/test_arena_docs.py"),
+    "docs/": ("tests/project/test_docs.py",),
     "README.md": ("tests/project/test_docs.py",),
     "frontend/": ("tests/project/test_bundle.py",),
     "deploy/": ("tests/project/test_deploy.py", "tests/project/test_kubernetes.py"),

@@ -1,4 +1,4 @@
-"""How a log would go on; at full size by `bench/backtests.py`."""
+"""How a log would go on; at full size by `python -m lab.backtests`."""
 
 from dataclasses import replace
 

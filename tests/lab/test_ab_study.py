@@ -16,7 +16,7 @@ from lab.broken_models import BROKEN_JUDGES, decisions, planted_share
 from tiltyard.core.ratings.paired_difference import ABDecision
 
 
-@pytest.mark.slow(but_every=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", JUDGES)
 def test_equal_models_are_rarely_told_apart_and_the_better_one_is_found(kind):
     rng = np.random.default_rng(7)
@@ -36,7 +36,7 @@ def test_a_world_of_several_candidates_has_the_differences_that_it_says():
         assert found == pytest.approx(truth, abs=0.03)
 
 
-@pytest.mark.slow(but_every=3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN_JUDGES)
 def test_no_judge_calls_a_broken_model_as_good(name):
     found = decisions(name, range(4))

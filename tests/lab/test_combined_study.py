@@ -27,6 +27,7 @@ def test_a_judge_that_sees_as_people_do_on_more_prompts_narrows_the_intervals() 
     assert gain.width < 0.9
 
 
+@pytest.mark.slow
 def test_the_truth_is_found_with_many_votes() -> None:
     found = make_world(CombinedWorld(prompts=2000, votes=40_000, voters=4000), np.random.default_rng(3))
     rated = combine(found.votes, None, 2000)

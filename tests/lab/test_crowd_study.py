@@ -12,6 +12,7 @@ def test_of_a_stable_crowd_nobody_is_held(name):
     assert held == 0 < sessions
 
 
+@pytest.mark.slow(but="True")
 @pytest.mark.parametrize("counted", [True, False])
 def test_an_attack_is_noticed_before_a_hundred_votes(counted):
     for attack in (Attack(10, 100, 0, 1.0), Attack(100, 3, 5, 1.0)):

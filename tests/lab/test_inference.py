@@ -23,7 +23,7 @@ def mean(results, name):
     return float(np.mean([getattr(result, name) for result in results]))
 
 
-@pytest.mark.slow(but="uneven+heavy-voters-100")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "prompts"), [("uneven", 30), ("heavy-voters", 100), ("uneven+heavy-voters", 100)]
 )
@@ -35,6 +35,7 @@ def test_intervals_hold_the_truth_in_uneven_worlds(name, prompts):
     assert mean(results, "to_oracle") < 1.25
 
 
+@pytest.mark.slow
 def test_without_the_limit_intervals_are_refused_and_errors_larger():
     plain = studied("uneven", 15, prompts=30, prompt_pareto=0.7)
     unlimited = studied("uneven", 15, prompts=30, prompt_pareto=0.7, method=BradleyTerry(max_share=None))

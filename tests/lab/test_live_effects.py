@@ -11,7 +11,7 @@ from lab.live_prompts import HOSTILE_LIVE
 from lab.live_worlds import LiveWorldSettings
 
 
-@pytest.mark.slow(but="all")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kind", "all"])
 def test_a_planted_effect_is_covered_and_what_is_not_there_is_not_claimed(name):
     settings = EffectSettings(LiveWorldSettings(models=5, **HOSTILE_LIVE[name]), votes=600, length=120.0)

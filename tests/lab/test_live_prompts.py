@@ -27,7 +27,7 @@ def studied(arenas, name, every=0, **changes):
     return [study_live_prompts(settings, seed) for seed in range(arenas)]
 
 
-@pytest.mark.slow(but="all")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kind", "one-prompt", "own-kinds", "all"])
 def test_intervals_hold_the_truth(name):
     results = studied(8, name)

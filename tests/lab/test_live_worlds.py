@@ -38,6 +38,7 @@ def test_equal_models_and_clones_are_equal_over_all_and_not_in_each_category():
     assert np.ptp(truth) > 50.0
 
 
+@pytest.mark.slow
 def test_many_votes_come_to_the_truth():
     """With as many voters and prompts as votes, a fit of all votes is near the ratings that are called true."""
     settings = LiveWorldSettings(

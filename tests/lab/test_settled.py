@@ -7,7 +7,7 @@ from support.sizes import sized
 from tiltyard.simulation.worlds import WorldSettings, hostile_world
 
 
-@pytest.mark.slow(but="equal+voters")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["equal", "equal+voters"])
 def test_no_order_of_equal_models_is_called_settled(name):
     """Arenas of 1,500 votes, with a look at every 50."""

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,17 +20,19 @@ def rows() -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
+@cache
+def functions(path: str) -> set[str]:
+    tree = ast.parse((ROOT / path).read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0][:60])
 def test_what_is_said_to_be_stopped_names_its_test(row):
     assert len(row) == 3
     named = TEST.findall(row[1])
     assert named, row
     for path, name in named:
-        tree = ast.parse((ROOT / path).read_text())
-        functions = {
-            node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        }
-        assert name in functions, f"{path} has no {name}"
+        assert name in functions(path), f"{path} has no {name}"
 
 
 def test_the_page_has_all_three_ways_in():

@@ -18,6 +18,7 @@ def started(tmp_path_factory):
         yield page, address, said
 
 
+@pytest.mark.slow
 def test_from_the_installation_to_the_first_vote_of_a_colleague(started):
     page, address, said = started
     page.check_greeting(address, said)

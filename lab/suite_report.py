@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from lab.suite_charts import AT_LEAST, AT_MOST, suite_charts
-from tiltyard.report.board_charts import chart_svg, charts_available
+from tiltyard.report.board_charts import charts_available, render_svg
 from tiltyard.report.report_parts import (
     Report,
     ReportSection,
@@ -45,7 +45,8 @@ def suite_svgs(suite: Document) -> dict[str, str]:
     if not charts_available():
         return {}
     names = {AT_MOST: "suite-at-most.svg", AT_LEAST: "suite-at-least.svg"}
-    return {names[title]: chart_svg(spec) for title, spec in suite_charts(suite)["bars"].items()}
+    drawn = suite_charts(suite)["bars"].items()
+    return {names[title]: render_svg(spec | {"background": "white"}).decode() for title, spec in drawn}
 
 
 def _report(suite: Document) -> Report:

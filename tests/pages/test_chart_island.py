@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from support.browsing import DESKTOP, PHONE, Visit
 from tiltyard.core.battles import Battle, Table
-from tiltyard.report.board_charts import chart_specs, chart_svg, ratings_chart, spec_of
+from tiltyard.report.board_charts import chart_specs, ratings_chart, render_svg, spec_of
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 from tiltyard.web.assets import load_assets
 from tiltyard.web.assets import router as assets_router
@@ -82,7 +82,7 @@ def made_app() -> FastAPI:
 
     @app.get("/picture/{kind}.svg")
     def picture(kind: str) -> Response:
-        return Response(chart_svg(specs.get(kind, specs["ratings"])), media_type="image/svg+xml")
+        return Response(render_svg(specs.get(kind, specs["ratings"])), media_type="image/svg+xml")
 
     return app
 

@@ -7,7 +7,6 @@ from rich.console import Console
 from test_board_page import TAGS, Page
 
 from support.rated_boards import HOSTILE
-from tiltyard.core.ratings.findings import Finding
 from tiltyard.report import board_charts
 from tiltyard.report.escapes import escape_controls, markdown_text
 from tiltyard.report.report_parts import (
@@ -19,17 +18,12 @@ from tiltyard.report.report_parts import (
     report_terminal,
 )
 
-OPEN = ReportTable(("tree", "height"), (("oak", "30"), ("elm", "25")), title="Heights", more=1200)
-FOLDED = ReportTable(("tree", "age"), (("yew", "900"),), title="Ages", folded=True)
-EMPTY = ReportTable(("tree", "nobody's"), ())
+HEIGHTS = ReportTable(("tree", "height"), (("oak", "30"), ("elm", "25")))
+AGES = ReportTable(("age", "trees"), (("900", "1"),), words=0)
 REPORT = Report(
     "Trees",
     ("Oaks are tall.", "Elms less so."),
-    (
-        ReportSection("heights", "How tall", ("Measured.",), (OPEN, FOLDED, EMPTY), ("In metres.",)),
-        ReportSection("end", "The end"),
-    ),
-    (Finding("storm", {}, "Fell.", "Again."),),
+    (ReportSection("heights", "How tall", HEIGHTS, ("In metres.",)), ReportSection("ages", "How old", AGES)),
 )
 SPEC = {"mark": "bar"}
 
@@ -41,16 +35,15 @@ def terminal(report):
 
 
 def hostile(name):
-    table = ReportTable((name, name), ((name, name),), title=name)
-    sections = (ReportSection("x", name, (name,), (table,), (name,)),)
-    return Report(name, (name, name), sections, (Finding("name", {}, name, name),))
+    table = ReportTable((name, name), ((name, name),))
+    return Report(name, (name, name), (ReportSection("x", name, table, (name,)),))
 
 
-def test_a_terminal_shows_what_is_not_folded():
+def test_a_terminal_shows_everything():
     assert terminal(REPORT) == [
-        *("Trees", "", "Oaks are tall.", "Elms less so.", "", "storm: Fell. Again.", ""),
-        *("How tall", "Measured.", "Heights", "tree  height", "oak       30", "elm       25", "1,200 more."),
-        *("In metres.", "", "The end"),
+        *("Trees", "", "Oaks are tall.", "Elms less so.", ""),
+        *("How tall", "tree  height", "oak       30", "elm       25", "In metres.", ""),
+        *("How old", "age  trees", "900      1"),
     ]
 
 
@@ -59,28 +52,22 @@ def test_markdown_shows_everything():
         "# Trees",
         "**Oaks are tall.**",
         "Elms less so.",
-        "- **storm**: Fell. Again.",
         "## How tall",
-        "Measured.",
-        "### Heights",
         "| tree | height |\n|:--|--:|\n| oak | 30 |\n| elm | 25 |",
-        "*1,200 more.*",
-        "### Ages",
-        "| tree | age |\n|:--|--:|\n| yew | 900 |",
         "In metres.",
-        "## The end\n",
+        "## How old",
+        "| age | trees |\n|--:|--:|\n| 900 | 1 |\n",
     ]
 
 
-def test_a_page_puts_charts_between_the_tables_and_the_folded_ones():
+def test_a_page_puts_charts_below_the_tables():
     text = report_page(REPORT, {"heights": {"Drawn": SPEC}, "nowhere": {"Lost": SPEC}}, footer="a < b")
     page = Page(text)
     assert page._open == []
-    order = ["Oaks are tall.", "storm", "How tall", "Heights", "1,200 more.", "In metres.", "Drawn", "Ages"]
+    order = ["Oaks are tall.", "How tall", "height", "In metres.", "Drawn", "How old"]
     places = [page.texts.index(one) for one in order]
     assert places == sorted(places)
-    assert page.tags.count("details") == page.tags.count("figure") == 1
-    assert "nobody's" not in page.texts
+    assert page.tags.count("figure") == 1
     assert "a &lt; b</footer>" in text
 
 

@@ -21,6 +21,7 @@ from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
+    from tiltyard.core.policy.validity.report import ValidityReport
     from tiltyard.files.read_options import ReadOptions
     from tiltyard.simulation.arena_forecast import SimulateOptions
     from tiltyard.simulation.log_forecast import Backtest, ClusterProfile, LogForecast, LogProfile
@@ -154,25 +155,25 @@ def simulate(
 
 
 def _write(out: Path, settings: SimulationSettings, document: Mapping[str, Any]) -> None:
-    from tiltyard.report.forecast_report import simulation_markdown, simulation_page, simulation_svgs
+    from tiltyard.report.forecast_report import simulation_markdown, simulation_page
 
     files = {"simulation.md": simulation_markdown(document), "simulation.html": simulation_page(document)}
     if settings.matchmaker == "policy":
-        files |= _validity_files(settings, document["seed"], document["votes_per_day"])
-    write_files(out, {"simulation.json": document_json(document), **files, **simulation_svgs(document)})
+        report = _validity_report(settings, document["seed"], document["votes_per_day"])
+        files["validity.json"] = document_json(report.to_dict())
+    write_files(out, {"simulation.json": document_json(document), **files})
 
 
-def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int) -> dict[str, str]:
-    """The validity report of the first world, as its operator would see it."""
+def _validity_report(settings: SimulationSettings, seed: int, votes_per_day: int) -> ValidityReport:
+    """The validity report of the first world, as the API gives it to an operator."""
     from tiltyard.core.policy.state.rating_fold import RaterSettings
     from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings.glicko2 import Glicko2
-    from tiltyard.report.validity_report import validity_markdown, validity_page
     from tiltyard.simulation.simulated_arena import arena_log
 
     log = arena_log(settings, seed, votes_per_day=votes_per_day)
     glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
-    report = validity_report(
+    return validity_report(
         log.events,
         log.models,
         log.prompts,
@@ -180,11 +181,6 @@ def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int)
         rater=RaterSettings(glicko2),
         given_up=log.given_up,
     )
-    title = f"Validity report of simulated world {seed}"
-    return {
-        "validity.md": validity_markdown(report, title=title),
-        "validity.html": validity_page(report, title=title),
-    }
 
 
 def prepare_folder(out: Path | None) -> None:

@@ -93,13 +93,6 @@ def spec_of(chart: Any) -> Spec:
     return spec
 
 
-def chart_svg(spec: Spec) -> str:
-    """A chart as a static picture."""
-    import vl_convert
-
-    return str(vl_convert.vegalite_to_svg(spec | {"background": "white"}))
-
-
 def thin_evenly(rows: Sequence[One], most: int) -> Sequence[One]:
     """At most ``most`` rows, evenly spaced, including the last."""
     step = -(-len(rows) // most) or 1

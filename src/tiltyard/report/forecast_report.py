@@ -13,7 +13,6 @@ from tiltyard.report.board_charts import (
     ACCENT,
     Spec,
     chart_data,
-    chart_svg,
     charts_available,
     need_charts,
     spec_of,
@@ -48,13 +47,6 @@ LANE_NAMES = tuple(lane.name.lower() for lane in Lane)
 _MIN_RANGE_WORLDS = 5
 _SHOWN_DAYS = (1, 2, 3, 5, 7, 14, 21, 30, 60, 90, 180, 365)
 _PACE_RATIOS = (0.5, 1, 2, 5)
-_FILES = {
-    RULES: "rules",
-    OFFICIAL: "official",
-    IN_ORDER: "in-order",
-    LANES: "lanes",
-    DEVIATIONS: "deviations",
-}
 _OVER_TIME = (
     "Medians over worlds; settled: pairs of models whose order may be claimed; in order: pairs of the true top that "
     "the published order has right; official: share of worlds."
@@ -248,16 +240,6 @@ def simulation_page(simulation: Document) -> str:
     return report_page(_report(simulation), charts, footer=_FOOTER)
 
 
-def simulation_svgs(simulation: Document) -> dict[str, str]:
-    """Charts as SVG, by file name; empty without the `plots` extra."""
-    if not charts_available():
-        return {}
-    charts = {
-        title: spec for section in simulation_charts(simulation).values() for title, spec in section.items()
-    }
-    return {f"{_FILES[title]}.svg": chart_svg(spec) for title, spec in charts.items()}
-
-
 def simulation_sentence(simulation: Document) -> str:
     """How many orders are settled."""
     return _settled_sentence(simulation, simulation["forecasts"][0])
@@ -379,11 +361,9 @@ def _rules_section(simulation: Document) -> ReportSection:
     return ReportSection(
         "rules",
         "When each rule holds",
-        tables=(
-            ReportTable(
-                ("rule, for the top of the board", "bar", "votes", "80% of worlds", "day", "last in"),
-                (*rows, official),
-            ),
+        ReportTable(
+            ("rule, for the top of the board", "bar", "votes", "80% of worlds", "day", "last in"),
+            (*rows, official),
         ),
         after=(
             f"Official: all hold at {in_a_row} evaluations in a row, one every {every} votes. Then enough is collected; who is better is another question.",
@@ -426,12 +406,10 @@ def _time_section(simulation: Document) -> ReportSection:
     return ReportSection(
         "time",
         "Day by day",
-        tables=(
-            ReportTable(
-                ("day", "votes", "settled", *(RULE_HEADS[name] for name in names), "in order", "official"),
-                rows,
-                words=0,
-            ),
+        ReportTable(
+            ("day", "votes", "settled", *(RULE_HEADS[name] for name in names), "in order", "official"),
+            rows,
+            words=0,
         ),
         after=(_OVER_TIME,),
     )
@@ -448,7 +426,7 @@ def _pace_section(simulation: Document) -> ReportSection:
     return ReportSection(
         "pace",
         "With more or fewer votes a day",
-        tables=(ReportTable(("votes a day", "official on day", "early (10%)", "late (90%)"), rows, words=0),),
+        ReportTable(("votes a day", "official on day", "early (10%)", "late (90%)"), rows, words=0),
         after=(f"To be official within a week takes about {week:,} votes a day; within 30 days, {month:,}.",),
     )
 
@@ -477,10 +455,8 @@ def _fairness_section(simulation: Document, forecasts: Sequence[Document]) -> Re
     return ReportSection(
         "fairness",
         "Strict or scoped fairness",
-        tables=(
-            ReportTable(
-                ("fairness", "votes", "80% of worlds", "day", "in order", "contender", "deviation"), rows
-            ),
+        ReportTable(
+            ("fairness", "votes", "80% of worlds", "day", "in order", "contender", "deviation"), rows
         ),
         after=() if forecasts[0]["mix_feasible"] else (note,),
     )
@@ -501,7 +477,7 @@ def _matchmakers_section(simulation: Document, forecasts: Sequence[Document]) ->
     return ReportSection(
         "matchmakers",
         "Matchmakers on the same worlds",
-        tables=(ReportTable((*heads, f"at {last // 2:,}", f"at {last:,}"), rows),),
+        ReportTable((*heads, f"at {last // 2:,}", f"at {last:,}"), rows),
         after=("The last two columns: pairs of the true top in order after so many votes.",),
     )
 
@@ -527,7 +503,7 @@ def _lanes_section(forecasts: Sequence[Document]) -> ReportSection:
     return ReportSection(
         "lanes",
         "Lanes",
-        tables=(ReportTable(("lane", "asked for", "drawn", "served"), rows),),
+        ReportTable(("lane", "asked for", "drawn", "served"), rows),
         after=(sentence,) if found["deviations"] else (),
     )
 

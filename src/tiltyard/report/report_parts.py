@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.board_charts import Spec
 from tiltyard.report.escapes import escape_controls, markdown_text
 from tiltyard.report.html_parts import (
     charts_note,
     figure_html,
-    findings_html,
     offline_page,
     section_html,
     table_html,
     text_html,
 )
-from tiltyard.report.terminal import findings_list
 
 #: Readable names of the publication rules, in a sentence and in a column heading.
 RULE_NAMES = {
@@ -37,29 +34,20 @@ Charts = Mapping[str, Mapping[str, Spec]]
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table of texts; its first ``words`` columns contain words, the others numbers.
-
-    A table without rows is not shown. A ``folded`` table is optional detail: a page shows it
-    collapsed, a terminal leaves it out.
-    """
+    """A table of texts; its first ``words`` columns contain words, the others numbers."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     words: int = 1
-    title: str = ""
-    folded: bool = False
-    #: The number of rows that were left out.
-    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """A heading, its sentences, and its tables."""
+    """A heading, its table, and sentences below it."""
 
     name: str
     title: str
-    before: tuple[str, ...] = ()
-    tables: tuple[ReportTable, ...] = ()
+    table: ReportTable
     after: tuple[str, ...] = ()
 
 
@@ -70,29 +58,19 @@ class Report:
     title: str
     lede: tuple[str, ...]
     sections: tuple[ReportSection, ...]
-    findings: tuple[Finding, ...] = ()
 
 
 def report_terminal(report: Report) -> RenderableType:
     """Render for a terminal: the main result highlighted, then tables."""
     shown: list[RenderableType] = [Text(escape_controls(report.title), style="dim"), Text()]
     shown += [Text(escape_controls(line), style="" if k else "bold") for k, line in enumerate(report.lede)]
-    if report.findings:
-        shown += [Text(), findings_list(report.findings)]
     for section in report.sections:
-        shown += [Text(), Text(escape_controls(section.title), style="bold")]
-        shown += [Text(escape_controls(line)) for line in section.before]
-        for table in section.tables:
-            shown += _terminal_table(table)
+        shown += [Text(), Text(escape_controls(section.title), style="bold"), _terminal_table(section.table)]
         shown += [Text(escape_controls(line), style="dim") for line in section.after]
     return Group(*shown)
 
 
-def _terminal_table(table: ReportTable) -> Iterator[RenderableType]:
-    if not table.rows or table.folded:
-        return
-    if table.title:
-        yield Text(escape_controls(table.title))
+def _terminal_table(table: ReportTable) -> RichTable:
     drawn = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for k, head in enumerate(table.heads):
         drawn.add_column(
@@ -100,77 +78,36 @@ def _terminal_table(table: ReportTable) -> Iterator[RenderableType]:
         )
     for row in table.rows:
         drawn.add_row(*(Text(escape_controls(cell)) for cell in row))
-    yield drawn
-    if table.more:
-        yield Text(_more(table), style="dim")
+    return drawn
 
 
 def report_markdown(report: Report) -> str:
     """Render as Markdown; all text is escaped."""
-    return "\n\n".join(_markdown_blocks(report)) + "\n"
-
-
-def _markdown_blocks(report: Report) -> Iterator[str]:
-    yield f"# {markdown_text(report.title)}"
     first, *others = map(markdown_text, report.lede)
-    yield from (f"**{first}**", *others)
-    if report.findings:
-        yield "\n".join(
-            f"- **{markdown_text(one.name)}**: {markdown_text(one.text)} {markdown_text(one.advice)}"
-            for one in report.findings
-        )
+    blocks = [f"# {markdown_text(report.title)}", f"**{first}**", *others]
     for section in report.sections:
-        yield f"## {markdown_text(section.title)}"
-        yield from map(markdown_text, section.before)
-        for table in section.tables:
-            yield from _markdown_table(table)
-        yield from map(markdown_text, section.after)
-
-
-def _markdown_table(table: ReportTable) -> Iterator[str]:
-    if not table.rows:
-        return
-    if table.title:
-        yield f"### {markdown_text(table.title)}"
-    rules = "|".join(":--" if k < table.words else "--:" for k in range(len(table.heads)))
-    head, *rows = (f"| {' | '.join(map(markdown_text, row))} |" for row in (table.heads, *table.rows))
-    yield "\n".join((head, f"|{rules}|", *rows))
-    if table.more:
-        yield f"*{_more(table)}*"
+        table = section.table
+        rules = "|".join(":--" if k < table.words else "--:" for k in range(len(table.heads)))
+        head, *rows = (f"| {' | '.join(map(markdown_text, row))} |" for row in (table.heads, *table.rows))
+        blocks += [f"## {markdown_text(section.title)}", "\n".join((head, f"|{rules}|", *rows))]
+        blocks += map(markdown_text, section.after)
+    return "\n\n".join(blocks) + "\n"
 
 
 def report_page(report: Report, charts: Charts, *, footer: str) -> str:
     """Render as a self-contained page. Without JavaScript, or without charts, the tables remain."""
     first, *others = map(text_html, report.lede)
     lede = "".join(f"<p>{line}</p>\n" for line in (f"<b>{first}</b>", *others))
-    findings = findings_html(report.findings)
     body = "".join(_page_section(section, charts.get(section.name, {})) for section in report.sections)
-    return offline_page(report.title, f"{lede}{findings}{body}{charts_note()}", footer=text_html(footer))
+    return offline_page(report.title, f"{lede}{body}{charts_note()}", footer=text_html(footer))
 
 
 def _page_section(section: ReportSection, charts: Mapping[str, Spec]) -> str:
-    """Charts are placed between the open and the folded tables."""
-    before = "".join(f"<p>{text_html(line)}</p>\n" for line in section.before)
+    """The charts stand below the table."""
+    table = table_html(section.table.heads, section.table.rows, words=section.table.words)
     after = "".join(f"<p><small>{text_html(line)}</small></p>\n" for line in section.after)
     figures = "".join(
         figure_html(f"spec-{section.name}-{number}", title, spec)
         for number, (title, spec) in enumerate(charts.items())
     )
-    open_, folded = (
-        "".join(_page_table(t) for t in section.tables if t.folded is kind) for kind in (False, True)
-    )
-    return section_html(section.name, section.title, before, open_, after, figures, folded)
-
-
-def _page_table(table: ReportTable) -> str:
-    if not table.rows:
-        return ""
-    more = f"<p><small>{_more(table)}</small></p>\n" if table.more else ""
-    body = table_html(table.heads, table.rows, words=table.words) + more
-    if table.folded:
-        return f"<details><summary>{text_html(table.title)}</summary>{body}</details>\n"
-    return (f"<h3>{text_html(table.title)}</h3>\n" if table.title else "") + body
-
-
-def _more(table: ReportTable) -> str:
-    return f"{table.more:,} more."
+    return section_html(section.name, section.title, table, after, figures)

@@ -65,7 +65,7 @@ def _lede(suite: Document) -> list[str]:
 
 def _sections(suite: Document) -> list[ReportSection]:
     sections = [_bars_section(suite), *_beside_sections(suite), _meaning_section(suite)]
-    return [section for section in sections if any(table.rows for table in section.tables)]
+    return [section for section in sections if section.table.rows]
 
 
 def _bars_section(suite: Document) -> ReportSection:
@@ -85,7 +85,7 @@ def _bars_section(suite: Document) -> ReportSection:
     return ReportSection(
         "bars",
         "Bars",
-        tables=(ReportTable(("row", "figure", "95% interval", "asked", "verdict", "seeds"), rows),),
+        ReportTable(("row", "figure", "95% interval", "asked", "verdict", "seeds"), rows),
         after=(note,) if undecided else (),
     )
 
@@ -112,19 +112,15 @@ def _beside_sections(suite: Document) -> list[ReportSection]:
         ReportSection(
             "matchmakers",
             "Matchmakers on the same worlds",
-            tables=(ReportTable(("row", "policy", *others), makers),),
+            ReportTable(("row", "policy", *others), makers),
         ),
-        ReportSection(
-            "beside", "Beside it", tables=(ReportTable(("row", "condition", "figure"), rest, words=2),)
-        ),
+        ReportSection("beside", "Beside it", ReportTable(("row", "condition", "figure"), rest, words=2)),
     ]
 
 
 def _meaning_section(suite: Document) -> ReportSection:
     rows = tuple((bar["name"], bar["text"]) for bar in suite["bars"])
-    return ReportSection(
-        "meaning", "What each row measures", tables=(ReportTable(("row", "measures"), rows, words=2),)
-    )
+    return ReportSection("meaning", "What each row measures", ReportTable(("row", "measures"), rows, words=2))
 
 
 def _figure(value: float | None) -> str:

@@ -28,8 +28,8 @@ def parts_of(run):
     found = {}
     made = VerdictParts(
         found.__setitem__,
-        run.judges,
-        run.entrants,
+        run.draft.judges,
+        run.draft.entrants,
         {(one.model, one.prompt_id): one.response for one in run.answers},
     )
     assert list(made.texts(answers_of(run))) == list(answers_of(run))
@@ -85,9 +85,9 @@ def test_every_group_is_found_with_what_was_said(sized_parts):
         for group in group_verdicts(run.judged(dimension)):
             place, prompt, rest, value = next(rows)
             assert (place, prompt[0]) == (number, group.prompt_id)
-            assert [run.entrants[int(side)] for side in rest[:2]] == [group.model_a, group.model_b]
+            assert [run.draft.entrants[int(side)] for side in rest[:2]] == [group.model_a, group.model_b]
             for one, told in zip(group.judged, value["said"], strict=True):
-                assert [run.judges[told[0]], told[1], told[2]] == [
+                assert [run.draft.judges[told[0]], told[1], told[2]] == [
                     one.question.judge,
                     one.question.order,
                     one.state,
@@ -101,7 +101,7 @@ def test_every_group_is_found_with_what_was_said(sized_parts):
                 assert value.keys() == {"said"}
             else:
                 assert (rest[2] == "!") == group.failed
-                assert run.judges[int(rest[4])] == group.judged[0].question.judge
+                assert run.draft.judges[int(rest[4])] == group.judged[0].question.judge
     assert next(rows, None) is None
 
 
@@ -116,7 +116,7 @@ def test_texts_are_found_by_the_index():
     assert [one[3] for one in responses] == [1, 2, 3, 4]
     answers = {(one.model, one.prompt_id): one.response for one in run.answers}
     for model, response, size, _, cut, context in responses:
-        assert answers[run.entrants[model], prompt[0]] == response
+        assert answers[run.draft.entrants[model], prompt[0]] == response
         assert (size, cut, context) == (len(response), 0, [])
 
 
@@ -134,7 +134,7 @@ def test_planted_questions_show_their_copy():
             assert "copy" not in value
             assert "before" in value
             continue
-        whole = f"{run.entrants[int(rest[0])]} " + "a b c d e f g " * 9
+        whole = f"{run.draft.entrants[int(rest[0])]} " + "a b c d e f g " * 9
         copy, length = value["copy"]
         assert length == len(copy)
         assert (copy == whole) is (rest[3] == "i")

@@ -21,11 +21,11 @@ from tiltyard.runs.run_costs import (
     picodollars_of,
 )
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.runs.tournament_manifest import ATTEMPT_COLUMNS, draft_manifest
+from tiltyard.runs.tournament_manifest import ATTEMPT_COLUMNS
 
 RUN = made_run(prompts=4)
 JUDGED = [one for name in RUN.dimensions for one in RUN.judged(name)]
-MANIFEST = draft_manifest(RUN)
+MANIFEST = RUN.draft
 
 
 def asked(judged=JUDGED):

@@ -15,7 +15,6 @@ from tiltyard.cli.run import show_elo
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.files.answer import Answer
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.runs.tournament_manifest import draft_manifest
 from tiltyard.runs.verdict_pass import (
     HumanVotes,
     ResponseIndex,
@@ -105,7 +104,7 @@ def test_the_fixture_has_the_results_of_the_script(paper_run, capsys):
 
 def settled(run):
     """The manifest, and the tally of the run's judgments with its rows."""
-    manifest = draft_manifest(run)
+    manifest = run.draft
     responses = ResponseIndex(answers_of(run), manifest.entrants, manifest.families)
     gathering = VerdictPass(manifest, responses, HumanVotes((), manifest.entrants))
     return manifest, gathering
@@ -143,17 +142,24 @@ def test_ten_random_tournaments_have_the_results_of_the_script(seed):
             matches = [match for match in run.matches.matches if match.dimension == name]
             rows = [gathering.judgment_row(*pair) for pair in gathering.settle(matches, run.judged(name))]
             judgments[name] = json.loads(json.dumps(rows))
-            if len(run.judges) == 1:
+            if len(manifest.judges) == 1:
                 assert [(row["winner"], row["inconsistent"]) for row in rows] == [
                     script_results.reconciled(row["raw"]) for row in rows
                 ]
             places = [
-                run.entrants.index(row["entrant_a"]) - run.entrants.index(row["entrant_b"]) for row in rows
+                manifest.entrants.index(row["entrant_a"]) - manifest.entrants.index(row["entrant_b"])
+                for row in rows
             ]
             assert all(place < 0 for place in places)
-        start = 1400.0 if run.initial_rating is None else float(run.initial_rating)
+        elo = run.config["elo"]
+        start = 1400.0 if elo["initial_rating"] is None else float(elo["initial_rating"])
         results, arrays = script_results.elo(
-            judgments, float(run.default_k), run.k_sweep, start, run.n_perms, run.shuffle_seed
+            judgments,
+            float(elo["default_k"]),
+            elo["k_factor_sweep"],
+            start,
+            elo["n_perms"],
+            elo["shuffle_seed"],
         )
         method, tally = manifest.elo_method(), gathering.judgments
         rated = tally.rate(method)

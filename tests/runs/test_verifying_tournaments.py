@@ -4,7 +4,6 @@ import json
 import random
 import re
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 
@@ -135,33 +134,13 @@ def test_a_configuration_that_the_run_did_not_use_is_noticed(forge, run):
     assert places & {text.partition(":")[0] for text in failed(verify_run(run))}
 
 
-def test_planted_questions_are_not_compared_where_the_configuration_does_not_say_them(tmp_path):
-    whole = made_run(prompts=5)
-    config = {name: part for name, part in whole.config.items() if name != "checks"}
-    result = verify_run(written(tmp_path, replace(whole, config=config)))
-    assert (result.passed, result.exact) == (True, False)
-    assert result.summary.endswith("questions were planted.")
-
-
-def test_where_planted_questions_may_be_any_each_still_stands_once_and_last(tmp_path):
-    whole = made_run(prompts=3)
-    folder = written(tmp_path, replace(whole, config={}))
-    path = folder / "questions/factuality.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    for forged in ([*lines, lines[-1]], [*lines, lines[0]], [lines[-1], *lines[:-1]], lines[2:]):
-        path.write_bytes(b"".join(forged))
-        rehash(folder)
-        assert failed(verify_run(folder))[0].startswith("questions/factuality.jsonl: ")
-
-
-@pytest.mark.slow(but_every=4)
-@pytest.mark.parametrize("section", ["entrants", "rubrics", "modes", "elo", "ratings", "overall", "anchors"])
-def test_a_section_that_the_configuration_lacks_is_not_compared(section, tmp_path):
-    whole = made_run(prompts=2, dimensions=("factuality",))
-    config = {name: part for name, part in whole.config.items() if name != section}
-    result = verify_run(written(tmp_path, replace(whole, config=config)))
-    assert (result.passed, result.exact) == (True, False)
-    assert result.summary.endswith(f" {section}.")
+@pytest.mark.parametrize("section", ["checks", "entrants", "elo"])
+def test_a_configuration_that_lacks_a_section_is_refused(section, run):
+    edit("manifest.json", lambda manifest: manifest["config"].pop(section))(run)
+    manifest = json.loads((run / MANIFEST).read_text())
+    (run / "config.yaml").write_text(write_yaml(manifest["config"]))
+    rehash(run)
+    assert is_refused(run)
 
 
 def test_a_configuration_as_it_is_resolved_is_compared_whole(tmp_path):
@@ -180,7 +159,7 @@ def test_a_configuration_as_it_is_resolved_is_compared_whole(tmp_path):
     (tmp_path / "t.yaml").write_text(write_yaml(stated))
     config = load_config(tmp_path / "t.yaml")
     document = resolve_config(config, config.mode("pilot"), tmp_path / "run")
-    whole = made_run(prompts=4, models=models, inconsistent=None, overall=config.overall, config=document)
+    whole = made_run(prompts=4, models=models, config=document)
     result = verify_run(written(tmp_path, whole))
     assert failed(result) == []
     assert result.exact

@@ -181,18 +181,15 @@ def made_run(
     def attempts() -> Iterator[Mapping[str, Any]]:
         return (row for name in dimensions for row in attempts_of(judged(name), price))
 
+    settings = {name: changes.pop(name, default) for name, default in SETTINGS.items()}
+    config = config_of(models, dimensions, judges, checks, settings)
+    config["anchors"] = [Path(source.path).name for source in changes.get("anchors", ())]
     run = JudgedRun(
         run_id="run-1",
         mode="pilot",
         config_path="tournament.yaml",
-        config={},
-        judges=tuple(judges),
-        judge_models=tuple(judges),
-        judge_families={judges[0]: "acme"},
-        entrants=tuple(models),
-        families={models[0]: "acme"},
+        config=config,
         bank_size=len(bank) + 3,
-        pilot_seed=0,
         prompts=bank,
         answers=answers,
         rubrics={
@@ -201,10 +198,6 @@ def made_run(
         },
         matches=matches,
         judged=judged,
-        quorum=len(judges) // 2 + 1,
-        n_perms=4,
-        n_bootstraps=4,
-        k_sweep=(8.0, 16.0),
         attempts=attempts,
         estimate={
             "calls": 99,
@@ -216,44 +209,71 @@ def made_run(
         started_at="2026-11-05T10:00:00+00:00",
         finished_at="2026-11-05T11:00:00+00:00",
     )
-    run = replace(run, **changes)
-    return replace(run, config=changes.get("config", config_of(run, checks)))
+    return replace(run, **changes)
 
 
-def config_of(run: JudgedRun, checks: int) -> dict[str, Any]:
-    """The sections of a resolved configuration that say how this run was made, and a note."""
+#: What a configuration says of a run, unless a test says otherwise.
+SETTINGS: dict[str, Any] = {
+    "judge_models": None,
+    "overall": None,
+    "limit_pairs": None,
+    "sample_pairs": None,
+    "n_perms": 4,
+    "shuffle_seed": 0,
+    "initial_rating": None,
+    "default_k": 16.0,
+    "k_sweep": (8.0, 16.0),
+    "inconsistent": "half",
+    "n_bootstraps": 4,
+    "cluster": None,
+}
+
+
+def config_of(
+    models: Sequence[str],
+    dimensions: Sequence[str],
+    judges: Sequence[str],
+    checks: int,
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The sections of a resolved configuration that say how a run was made, and a note. The first model and judge are a family."""
+    named = zip(judges, settings["judge_models"] or judges, strict=True)
     return {
-        "entrants": [{"entrant_id": name, "family": run.families.get(name)} for name in run.entrants],
-        "rubrics": {name: {"path": None} for name in run.rubrics},
+        "entrants": [
+            {"entrant_id": name, "family": "acme" if name == models[0] else None} for name in models
+        ],
+        "rubrics": {name: {"path": None, "needs": None} for name in dimensions},
+        "missing": "pair",
         "modes": {
-            run.mode: {
+            "pilot": {
                 "judges": [
-                    {"name": name, "model": model, "family": run.judge_families.get(name)}
-                    for name, model in zip(run.judges, run.judge_models, strict=True)
+                    {"name": name, "model": model, "family": "acme" if name == judges[0] else None}
+                    for name, model in named
                 ],
-                "quorum": run.quorum,
-                "limit_pairs": run.limit_pairs,
-                "sample_pairs": run.sample_pairs,
-                "seed": run.pilot_seed,
+                "quorum": len(judges) // 2 + 1,
+                "limit_pairs": settings["limit_pairs"],
+                "sample_pairs": settings["sample_pairs"],
+                "seed": 0,
             }
         },
-        "checks": dict.fromkeys(("identical", "truncated", "garbage", "repeats"), checks),
+        "checks": dict.fromkeys(("identical", "truncated", "garbage", "repeats"), checks) | {"planted": 0},
         "elo": {
-            "n_perms": run.n_perms,
-            "shuffle_seed": run.shuffle_seed,
-            "initial_rating": run.initial_rating,
-            "default_k": run.default_k,
-            "k_factor_sweep": list(run.k_sweep),
+            "n_perms": settings["n_perms"],
+            "shuffle_seed": settings["shuffle_seed"],
+            "initial_rating": settings["initial_rating"],
+            "default_k": settings["default_k"],
+            "k_factor_sweep": list(settings["k_sweep"]),
         },
         "ratings": {
-            "lean": run.lean,
-            "inconsistent": {0.5: "half", None: "drop"}.get(run.inconsistent, run.inconsistent),
-            "n_bootstraps": run.n_bootstraps,
-            "seed": run.seed,
-            "cluster": run.cluster,
+            "lean": 0.75,
+            "inconsistent": settings["inconsistent"],
+            "both_bad": None,
+            "cluster": settings["cluster"],
+            "write_as": "tiltyard",
+            "n_bootstraps": settings["n_bootstraps"],
+            "seed": 0,
         },
-        "overall": None if run.overall is None else dict(run.overall),
-        "anchors": [Path(source.path).name for source in run.anchors],
+        "overall": settings["overall"],
         "note": "ü: #1",
     }
 

@@ -9,8 +9,9 @@ import pytest
 from support.arranged import PRICES, arrange, read_lines, write_lines
 from support.servers.paid_llm import paid_llm
 from tiltyard.judges.ledger import Ledger
+from tiltyard.report.run_documents import WAYS, CostRange
 from tiltyard.settings.prices import to_picodollars
-from tiltyard.tournaments.cost_estimate import WAYS, CostRange, estimate_plan, planned_questions
+from tiltyard.tournaments.cost_estimate import estimate_plan, planned_questions
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
 

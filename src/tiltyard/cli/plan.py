@@ -163,9 +163,7 @@ def plan(
     carried = None if earlier is None else pilot_expectation(earlier, estimate.expectation)
     findings = tuple(plan_findings(prepared.plan, prepared.mode))
     designs = tuple(compare_designs(prepared.plan, estimate))
-    Terminal().print(
-        plan_tables(estimate.to_dict(), carried, prepared.cap, estimate.notes, findings, designs)
-    )
+    Terminal().print(plan_tables(estimate, carried, prepared.cap, estimate.notes, findings, designs))
     problem = agreement_problem(prepared, needs_agreement, agreement)
     if problem is not None:
         typer.echo(

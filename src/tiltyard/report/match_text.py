@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from tiltyard.core.battles.outcome import Label, Outcome
 from tiltyard.core.judging.conversation import ContextBlock, shared_context
@@ -103,46 +103,8 @@ class ReadMatch:
     line: int
 
 
-class ReadVerdict(TypedDict):
-    """What one judge said in one order; ``first`` and ``second`` stood in slots A and B."""
-
-    judge_model: str
-    first: str
-    second: str
-    state: str
-    verdict: str | None
-    both_bad: bool | None
-    reasoning: str | None
-    problem: str | None
-    reply: str | None
-
-
-class ReadMatchDocument(TypedDict):
-    """A match as `tiltyard read --json` prints it."""
-
-    dimension: str
-    prompt_id: str
-    category: str | None
-    purpose: str
-    model_a: str
-    model_b: str
-    #: By judge: the label and the winner of its two orders; ``None`` where one is missing.
-    results: dict[str, dict[str, str | None] | None]
-    flip: bool
-    disputed: bool
-    passed: bool | None
-    before: str | None
-    prompt: str
-    response_a: str
-    response_b: str
-    #: Messages and steps before each response; ``length`` is that of the whole text.
-    context_a: list[dict[str, str | int]]
-    context_b: list[dict[str, str | int]]
-    verdicts: list[ReadVerdict]
-
-
-def match_document(match: ReadMatch) -> ReadMatchDocument:
-    """Everything that is known of a match, with its whole texts."""
+def match_document(match: ReadMatch) -> dict[str, object]:
+    """A match as `tiltyard read --json` prints it: everything that is known of it, with its whole texts."""
     group = match.group
     return {
         "dimension": group.dimension,
@@ -174,7 +136,8 @@ def _winner(group: VerdictGroup, result: MatchResult) -> str | None:
     return {Outcome.MODEL_A: group.model_a, Outcome.MODEL_B: group.model_b}.get(result.outcome)
 
 
-def _verdict_document(one: JudgedQuestion) -> ReadVerdict:
+def _verdict_document(one: JudgedQuestion) -> dict[str, object]:
+    """What one judge said in one order; ``first`` and ``second`` stood in slots A and B."""
     verdict = one.verdict
     return {
         "judge_model": one.question.judge,

@@ -1,4 +1,4 @@
-"""The JSON documents of a tournament that are shown in its report and in a terminal.
+"""The JSON documents and the estimate of a tournament that are shown in its report and in a terminal.
 
 `runs` and `tournament` write them. They are declared here because `report` reads them, and imports
 nothing from those packages.
@@ -6,12 +6,15 @@ nothing from those packages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
 from typing import Any, Literal, TypedDict
 
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementDocument
+from tiltyard.core.judging.power_analysis import ExpectedPrecision
 from tiltyard.core.judging.reconciliation import MatchCounts
 from tiltyard.core.ratings.findings import FindingDocument
+from tiltyard.settings.prices import dollars_text
 
 #: The kinds of tokens that a run counts.
 TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
@@ -135,22 +138,43 @@ class CostsDocument(TypedDict):
     """`costs.json`."""
 
     schema: int
-    #: The `EstimateDocument` of the run. The version that started the run wrote it; read it with checks.
+    #: The `PlanEstimate` of the run. The version that started the run wrote it; read it with checks.
     estimate: Mapping[str, object]
     actual: ActualCosts
     by_judge_and_dimension: list[PlaceCosts]
     prompt_cache: PromptCacheUse
 
 
-class CostRangeDocument(TypedDict):
-    """Amounts as decimal text; ``None`` if the price is unknown."""
-
-    low: str | None
-    expected: str | None
-    worst: str | None
+#: How calls can be sent, and whether the prompt cache has what they begin with.
+WAYS = tuple((way, cache) for way in ("live", "batch") for cache in ("no cache hits", "cache hits"))
 
 
-class EstimateLineDocument(TypedDict):
+@dataclass(frozen=True, slots=True)
+class CostRange:
+    """Picodollars; ``None`` if the price is unknown."""
+
+    low: int | None
+    expected: int | None
+    worst: int | None
+
+    def __add__(self, other: CostRange) -> CostRange:
+        return CostRange(*map(add_amounts, astuple(self), astuple(other)))
+
+    def to_dict(self) -> dict[str, str | None]:
+        return {name: _dollars(amount) for name, amount in asdict(self).items()}
+
+
+def add_amounts(one: int | None, other: int | None) -> int | None:
+    """The sum of two amounts, unknown if one is."""
+    return None if one is None or other is None else one + other
+
+
+def _dollars(amount: int | None) -> str | None:
+    return None if amount is None else dollars_text(amount)
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateLine:
     """The estimate for one judge in one dimension."""
 
     judge: str
@@ -161,29 +185,72 @@ class EstimateLineDocument(TypedDict):
     input_tokens: int
     prefix_tokens: int
     output_tokens: int
+    #: Token limit of a reply.
     max_tokens: int
-    #: Replies from which the output was estimated; 0 if it is an assumption.
+    #: Replies from which ``output_tokens`` was estimated; 0 if it is an assumption.
     measured: int
-    usd: dict[str, CostRangeDocument]
+    #: By `WAYS`.
+    costs: Mapping[tuple[str, str], CostRange]
+
+    def to_dict(self) -> dict[str, Any]:
+        plain = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "costs"}
+        return plain | {"usd": _by_way(self.costs)}
 
 
-class EstimateDocument(TypedDict):
-    """The estimate of a plan."""
+@dataclass(frozen=True)
+class PlanEstimate:
+    """The estimate of a plan. ``counted``: tokens were counted by the provider, not estimated."""
 
-    calls: int
-    cached: int
-    questions: int
-    tokens_by: str
-    #: By judge.
-    bytes_per_token: dict[str, float]
-    prices_as_of: str | None
-    sent_by: list[str]
-    most_reserved_usd: str | None
-    dearest_call_usd: str | None
-    worst_twice_usd: str | None
-    usd: dict[str, CostRangeDocument]
-    lines: list[EstimateLineDocument]
-    expectation: dict[str, Any] | None
+    lines: Sequence[EstimateLine]
+    counted: bool
+    bytes_per_token: Mapping[str, float]
+    expectation: ExpectedPrecision | None
+    #: The date of the oldest shipped price in use; ``None`` if all prices are configured.
+    prices_as_of: str | None = None
+    #: Worst-case cost of all pending calls, as the run would reserve it.
+    worst: int | None = 0
+    #: Worst-case cost of the most expensive call, and of all calls if every reply is truncated and retried.
+    dearest: int | None = 0
+    worst_twice: int | None = 0
+    notes: tuple[str, ...] = ()
+    #: ``live``, ``batch`` or both: how the configured judges are called.
+    sent_by: tuple[str, ...] = ()
+
+    @property
+    def calls(self) -> int:
+        return sum(line.calls for line in self.lines)
+
+    @property
+    def tokens_by(self) -> str:
+        return "the provider's count of a sample" if self.counted else "a local estimate"
+
+    def total(self, way: str, cache: str) -> CostRange:
+        total = CostRange(0, 0, 0)
+        for line in self.lines:
+            total += line.costs[way, cache]
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        """The estimate as a run's `costs.json` keeps it."""
+        return {
+            "calls": self.calls,
+            "cached": sum(line.cached for line in self.lines),
+            "questions": sum(line.questions for line in self.lines),
+            "tokens_by": self.tokens_by,
+            "bytes_per_token": dict(self.bytes_per_token),
+            "prices_as_of": self.prices_as_of,
+            "sent_by": list(self.sent_by),
+            "most_reserved_usd": _dollars(self.worst),
+            "dearest_call_usd": _dollars(self.dearest),
+            "worst_twice_usd": _dollars(self.worst_twice),
+            "usd": _by_way({way: self.total(*way) for way in WAYS}),
+            "lines": [line.to_dict() for line in self.lines],
+            "expectation": None if self.expectation is None else self.expectation.to_dict(),
+        }
+
+
+def _by_way(costs: Mapping[tuple[str, str], CostRange]) -> dict[str, dict[str, str | None]]:
+    return {", ".join(way): cost.to_dict() for way, cost in costs.items()}
 
 
 class PilotForecast(TypedDict):

@@ -17,20 +17,19 @@ from tiltyard.core.judging.question import ChatPrompt, Question
 from tiltyard.core.ratings import Finding
 from tiltyard.report.escapes import escape_controls
 from tiltyard.report.judging_sections import cache_warning, format_dollar_text, paid_text
-from tiltyard.report.judging_sections import format_dollar_text as usd
 from tiltyard.report.run_documents import (
+    WAYS,
     CostsDocument,
     DiagnosticsDocument,
-    EstimateDocument,
     PilotForecast,
     PlaceCosts,
+    PlanEstimate,
     TokenCount,
 )
 from tiltyard.report.terminal import NameTable, findings_list
-from tiltyard.settings.prices import format_dollars, to_picodollars
+from tiltyard.settings.prices import format_dollars
 
-_LineCount = Literal["questions", "cached", "calls", "input_tokens", "output_tokens"]
-_LINE_COUNTS: Mapping[_LineCount, str] = {
+_LINE_COUNTS = {
     "questions": "questions",
     "cached": "cached",
     "calls": "calls",
@@ -56,7 +55,7 @@ _TOKENS: Mapping[TokenCount, str] = {
 
 
 def plan_tables(
-    estimate: EstimateDocument,
+    estimate: PlanEstimate,
     earlier: Mapping[str, PilotForecast] | None,
     cap: int | None,
     notes: Sequence[str],
@@ -68,10 +67,11 @@ def plan_tables(
     table.add_column("dollars")
     for head in ("low", "expected", "worst"):
         table.add_column(head, justify="right")
-    for way, cost in estimate["usd"].items():
+    for way, cache in WAYS:
         # The configured row is highlighted; the others show the cost of the alternatives.
-        style = "bold" if way.partition(",")[0] in estimate["sent_by"] else "dim"
-        table.add_row(way, usd(cost["low"]), usd(cost["expected"]), usd(cost["worst"]), style=style)
+        style, cost = "bold" if way in estimate.sent_by else "dim", estimate.total(way, cache)
+        amounts = map(format_dollars, (cost.low, cost.expected, cost.worst))
+        table.add_row(f"{way}, {cache}", *amounts, style=style)
     parts: list[RenderableType] = [_lines(estimate), Text(), table, Text()]
     parts.append(Text(_tokens(estimate), style="dim"))
     parts.append(Text(_worst(estimate)))
@@ -87,34 +87,34 @@ def plan_tables(
     return Group(*parts)
 
 
-def _lines(estimate: EstimateDocument) -> NameTable:
+def _lines(estimate: PlanEstimate) -> NameTable:
     rows = [
-        [line["judge"], line["dimension"], *(f"{line[name]:,}" for name in _LINE_COUNTS)]
-        for line in estimate["lines"]
+        [line.judge, line.dimension, *(f"{getattr(line, name):,}" for name in _LINE_COUNTS)]
+        for line in estimate.lines
     ]
     if len(rows) > 1:
-        totals = (sum(line[name] for line in estimate["lines"]) for name in _LINE_COUNTS)
+        totals = (sum(getattr(line, name) for line in estimate.lines) for name in _LINE_COUNTS)
         rows.append(["all", "", *(f"{number:,}" for number in totals)])
     return NameTable(("judge", "dimension", *_LINE_COUNTS.values()), rows, names=2)
 
 
-def _worst(estimate: EstimateDocument) -> str:
-    limits = {line["judge"]: line["max_tokens"] for line in estimate["lines"]}
+def _worst(estimate: PlanEstimate) -> str:
+    limits = {line.judge: line.max_tokens for line in estimate.lines}
     by_judge = ", ".join(f"{escape_controls(judge)} {limit:,}" for judge, limit in limits.items())
     return (
         f"Expected: replies of typical length. Worst: every reply reaches max_tokens ({by_judge}). A truncated reply is "
         "requested once more, with up to four times as many tokens: if every reply needed that, "
-        f"{usd(estimate['worst_twice_usd'])}."
+        f"{format_dollars(estimate.worst_twice)}."
     )
 
 
-def _budget(estimate: EstimateDocument, cap: int) -> str:
+def _budget(estimate: PlanEstimate, cap: int) -> str:
     sentence = (
         f"Budget: {format_dollars(cap)}, never exceeded; questions that it does not cover are not asked. Before a call its "
-        f"worst case is reserved, one token per byte: {usd(estimate['most_reserved_usd'])} for all calls together."
+        f"worst case is reserved, one token per byte: {format_dollars(estimate.worst)} for all calls together."
     )
-    dearest = estimate["dearest_call_usd"]
-    if not estimate["calls"] or dearest is None or not (single := to_picodollars(dearest)):
+    single = estimate.dearest
+    if not estimate.calls or not single:
         return sentence
     if single > cap:
         return (
@@ -127,26 +127,26 @@ def _budget(estimate: EstimateDocument, cap: int) -> str:
     )
 
 
-def _tokens(estimate: EstimateDocument) -> str:
+def _tokens(estimate: PlanEstimate) -> str:
     ratios = ", ".join(
-        f"{escape_controls(judge)} {ratio:.2f}" for judge, ratio in estimate["bytes_per_token"].items()
+        f"{escape_controls(judge)} {ratio:.2f}" for judge, ratio in estimate.bytes_per_token.items()
     )
     # Which output was measured, and which is assumed.
     measured = [
-        f"{escape_controls(line['judge'])}, {escape_controls(line['dimension'])}: "
-        f"{line['output_tokens'] // line['calls']:,} tokens, the mean of {line['measured']:,}"
-        for line in estimate["lines"]
-        if line["calls"] and line["measured"]
+        f"{escape_controls(line.judge)}, {escape_controls(line.dimension)}: "
+        f"{line.output_tokens // line.calls:,} tokens, the mean of {line.measured:,}"
+        for line in estimate.lines
+        if line.calls and line.measured
     ]
-    assumed = any(line["calls"] and not line["measured"] for line in estimate["lines"])
+    assumed = any(line.calls and not line.measured for line in estimate.lines)
     parts = [f"Measured output of a reply: {'; '.join(measured)}."] if measured else []
     if assumed:
         rest = "The other output" if measured else "Output"
         parts.append(f"{rest} is assumed: 250 tokens, or 2,000 if the model thinks or this is not known.")
     output = " ".join(parts)
     return (
-        f"Tokens by {estimate['tokens_by']} (bytes in a token: {ratios}). {output} "
-        f"{_dated(estimate['prices_as_of'])}"
+        f"Tokens by {estimate.tokens_by} (bytes in a token: {ratios}). {output} "
+        f"{_dated(estimate.prices_as_of)}"
     )
 
 
@@ -156,16 +156,16 @@ def _dated(day: str | None) -> str:
     return f"Built-in prices are from {day} or later: compare them with the provider's page."
 
 
-def _expectations(estimate: EstimateDocument, earlier: Mapping[str, PilotForecast] | None) -> Sequence[str]:
-    found = estimate["expectation"]
+def _expectations(estimate: PlanEstimate, earlier: Mapping[str, PilotForecast] | None) -> Sequence[str]:
+    found = estimate.expectation
     if found is None:
         return ["The precision cannot be estimated: some models never meet, or there is only one prompt."]
     sentence = (
-        f"It will show, in each dimension: ratings to about ±{found['half_width']:.0f} points "
-        f"({100 * found['level']:g}% interval, {found['prompts']} prompts), and with "
-        f"{100 * found['power']:g}% power a difference of {found['detectable']:.0f} points. "
-        f"Assumed: {found['assumptions']['tie_rate']:.0%} ties, models that vary by "
-        f"{found['assumptions']['interaction']:g} logits from prompt to prompt."
+        f"It will show, in each dimension: ratings to about ±{found.half_width:.0f} points "
+        f"({100 * found.level:g}% interval, {found.prompts} prompts), and with "
+        f"{100 * found.power:g}% power a difference of {found.detectable:.0f} points. "
+        f"Assumed: {found.assumptions.tie_rate:.0%} ties, models that vary by "
+        f"{found.assumptions.interaction:g} logits from prompt to prompt."
     )
     return [
         sentence,

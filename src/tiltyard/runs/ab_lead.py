@@ -95,7 +95,7 @@ def slot_findings(run: JudgedRun) -> tuple[Finding, ...]:
         for judged in run.judged(dimension):
             if not judged.free:
                 observer.add(judged.question, judged.state, judged.verdict)
-    return list_judge_findings(observer.diagnostics(run.judge_families))
+    return list_judge_findings(observer.diagnostics(run.draft.judge_families))
 
 
 def slot_preference(findings: Iterable[Finding]) -> str | None:

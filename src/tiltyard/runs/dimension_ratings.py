@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -92,36 +92,8 @@ def _weighted(table: Table, weight: float) -> Table:
     return replace(Table.from_codes(table.models, replace(log, weight=own * weight)), tags=table.tags)
 
 
-@dataclass(frozen=True)
-class ScoringChoice:
-    """A way to score leans, ties and inconsistent results, and the resulting ratings."""
-
-    name: str
-    method: BradleyTerry
-    rows: tuple[Row, ...]
-
-    def to_dict(self) -> ChoiceDocument:
-        return {
-            "name": self.name,
-            "ties": self.method.ties,
-            "lean": self.method.lean,
-            "inconsistent": self.method.inconsistent,
-            "ratings": [
-                {
-                    "model": row.model,
-                    "rating": row.rating,
-                    "ci_low": row.low,
-                    "ci_high": row.high,
-                    "rank": row.rank,
-                    "group": row.group,
-                }
-                for row in self.rows
-            ],
-        }
-
-
-def scoring_choices(rated: RatedGroup, settings: RateSettings) -> list[ScoringChoice]:
-    """The same battles rated under each choice, starting with the one used for the ratings."""
+def scoring_choices(rated: RatedGroup, settings: RateSettings) -> list[ChoiceDocument]:
+    """The same battles rated under each choice of what leans, ties and inconsistent results count; first as rated."""
     method = settings.method
     assert isinstance(method, BradleyTerry)
     others = {
@@ -130,8 +102,28 @@ def scoring_choices(rated: RatedGroup, settings: RateSettings) -> list[ScoringCh
         "inconsistent left out": replace(method, inconsistent=None),
         "ties and inconsistent left out": replace(method, ties="drop"),
     }
-    first = ScoringChoice("as rated", method, rated.board.rows)
-    return [first, *(ScoringChoice(name, other, _rows(rated, other)) for name, other in others.items())]
+    choices = (_choice(name, other, _rows(rated, other)) for name, other in others.items())
+    return [_choice("as rated", method, rated.board.rows), *choices]
+
+
+def _choice(name: str, method: BradleyTerry, rows: Iterable[Row]) -> ChoiceDocument:
+    return {
+        "name": name,
+        "ties": method.ties,
+        "lean": method.lean,
+        "inconsistent": method.inconsistent,
+        "ratings": [
+            {
+                "model": row.model,
+                "rating": row.rating,
+                "ci_low": row.low,
+                "ci_high": row.high,
+                "rank": row.rank,
+                "group": row.group,
+            }
+            for row in rows
+        ],
+    }
 
 
 def _rows(rated: RatedGroup, method: BradleyTerry) -> tuple[Row, ...]:

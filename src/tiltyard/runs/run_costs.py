@@ -15,6 +15,7 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.files.parquet_tables import read_rows
 from tiltyard.report.run_documents import ActualCosts, CostsDocument, TokenCount
 from tiltyard.runs.tournament_manifest import ATTEMPT_COLUMNS, AttemptRow, TournamentManifest
+from tiltyard.settings.prices import dollars_text
 
 _TOKENS: tuple[TokenCount, ...] = get_args(TokenCount)
 _Required = Literal["attempt_id", "request_key", "ask", "judge_model", "mode", "state"]
@@ -236,9 +237,3 @@ def picodollars_of(text: str, where: str) -> int:
     if found is None:
         raise UnreadableFile(f"{where} is {text!r}; expected dollars as decimal text, such as 0.0125")
     return int(found[1] + (found[2] or "").ljust(_DECIMAL_DIGIT_COUNT, "0"))
-
-
-def dollars_text(picodollars: int) -> str:
-    """The amount as decimal text, without trailing zeros."""
-    whole, rest = divmod(picodollars, 10**_DECIMAL_DIGIT_COUNT)
-    return f"{whole}.{rest:0{_DECIMAL_DIGIT_COUNT}d}".rstrip("0").rstrip(".")

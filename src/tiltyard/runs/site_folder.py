@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT, CheckCounts, judge_proofs
+from tiltyard.core.judging.canaries import KEPT_PLANTED_COUNT, judge_proofs
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.paired_difference import ABDecision, decide
@@ -481,7 +481,7 @@ def _comparison(folder: Path, source: BattleSource, manifest: TournamentManifest
     if decision in RESTS_ON_JUDGE:
         diagnostics, _ = read_run_documents(folder)
         rows = [row for name in manifest.dimensions for row in _judged(folder, name)]
-        kept = (configured_checks(manifest) or CheckCounts()).planted == KEPT_PLANTED_COUNT
+        kept = configured_checks(manifest).planted == KEPT_PLANTED_COUNT
         evidence = JudgeEvidence.of(judge_proofs(rows, kept=kept), rows, battles)
         doubt = slot_preference(Finding.from_dict(one) for one in diagnostics["findings"]) or evidence.doubt()
         decision = decision if doubt is None else ABDecision.CANNOT_TELL

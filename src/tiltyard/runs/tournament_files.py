@@ -76,7 +76,6 @@ from tiltyard.runs.tournament_manifest import (
     JudgedRun,
     ReportDataEntry,
     TournamentManifest,
-    draft_manifest,
 )
 from tiltyard.runs.verdict_pass import (
     HumanVotes,
@@ -150,13 +149,13 @@ def read_draft(folder: Path) -> RunDraft | None:
 
 def write_draft_manifest(out: Path, run: JudgedRun) -> None:
     """Write the manifest of a run that has just started: ``finished_at`` is null, no file is listed."""
-    _write_manifest(out, draft_manifest(run))
+    _write_manifest(out, run.draft)
 
 
 def write_matches(out: Path, run: JudgedRun) -> None:
     """Write `matches/matches.jsonl`, before any judge is called."""
     answers = {(one.model, one.prompt_id): one for one in answers_of(run)}
-    rows = pair_rows(run.matches.matches, run.entrants, lambda *place: answers[place])
+    rows = pair_rows(run.matches.matches, run.draft.entrants, lambda *place: answers[place])
     write_lines(out / MATCHES, rows)
 
 
@@ -198,7 +197,7 @@ def _prepare(out: Path, *names: str) -> None:
 
 
 def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, ComputedFiles]:
-    manifest = draft_manifest(run)
+    manifest = run.draft
     write_bytes(out / CONFIG, write_yaml(manifest.config).encode())
     for name, rubric in run.rubrics.items():
         write_bytes(out / rubric_file(name), rubric.file_text().encode())
@@ -244,7 +243,7 @@ def _noted(file: BinaryIO, things: Iterable[_Thing]) -> Iterator[_Thing]:
 
 
 def _anchors(run: JudgedRun) -> Iterator[Battle]:
-    spelling = TIE_BOTH_BAD if run.write_as == JUDGE_ARENA else None
+    spelling = TIE_BOTH_BAD if run.config["ratings"]["write_as"] == JUDGE_ARENA else None
     return as_anchor_battles(chain.from_iterable(source.battles() for source in run.anchors), spelling)
 
 
@@ -350,10 +349,7 @@ class ComputedFiles:
         elo = elo_document(elo_method, rated_elo, judgments.decisive_counts())
         # For each group, its ratings under every scoring choice.
         settings = manifest.settings()
-        choices = {
-            rated.name or "": [choice.to_dict() for choice in scoring_choices(rated, settings)]
-            for rated in groups
-        }
+        choices = {rated.name or "": scoring_choices(rated, settings) for rated in groups}
         # `dimension_ratings.json`: as written by `rate --by`, plus the ratings under other scoring choices.
         document = ratings_document(groups, manifest.settings(), frozenset(manifest.evaluated))
         ratings = document | {"overall_weights": dict(manifest.overall), "choices": choices}

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal, TypedDict, get_args, get_type_hints
 
 from pydantic import AfterValidator, Field, TypeAdapter
@@ -32,12 +32,6 @@ OVERALL = "overall"
 
 _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 
-#: The fields that a manifest takes from its run unchanged.
-_AS_IN_THE_RUN = (
-    *("run_id", "mode", "config_path", "entrants", "bank_size", "n_perms", "shuffle_seed", "pilot_seed"),
-    *("started_at", "judges", "judge_models", "quorum", "limit_pairs", "sample_pairs", "k_sweep"),
-    *("default_k", "n_bootstraps", "arena", "prompt_cache_asked", "paid_judgments", "missing_drops"),
-)
 #: Bounded, because the files are looked for one by one.
 PartCount = Annotated[int, Field(ge=0, le=1_000_000)]
 
@@ -88,18 +82,8 @@ class JudgedRun:
     mode: str
     config_path: str
     #: The resolved configuration; plain values only.
-    config: Mapping[str, object]
-    #: Judges by name in configured order, each with its model and family.
-    judges: tuple[str, ...]
-    judge_models: tuple[str, ...]
-    judge_families: Mapping[str, str | None] = field(default_factory=dict)
-    #: Entrants in configured order.
-    entrants: tuple[str, ...]
-    families: Mapping[str, str | None] = field(default_factory=dict)
+    config: Mapping[str, Any]
     bank_size: int
-    pilot_seed: int
-    limit_pairs: int | None = None
-    sample_pairs: int | None = None
     #: The selected prompts, in bank order.
     prompts: Sequence[Prompt]
     #: Every response that was judged: prompts in bank order, then models by name.
@@ -109,31 +93,12 @@ class JudgedRun:
     matches: MatchList
     #: Dimension → all its questions, in canonical order.
     judged: Callable[[str], Iterator[JudgedQuestion]]
-    quorum: int
     #: Human battles, rated together with the judged ones.
     anchors: Sequence[BattleSource] = ()
-    #: The configured weights of the dimensions in the overall rating.
-    overall: Mapping[str, float] | None = None
-    n_perms: int = 500
-    shuffle_seed: int = 0
-    #: ``None``: 1400 of Elo, 1500 of Bradley–Terry.
-    initial_rating: float | None = None
-    default_k: float = 16.0
-    k_sweep: tuple[float, ...] = (1.0, 4.0, 8.0, 16.0, 32.0)
-    lean: float = 0.75
-    inconsistent: float | None = 0.5
-    #: ``None``: as ``write_as`` does.
-    both_bad: str | None = None
-    #: What prompts that depend on each other have in common: ``category`` or ``language``. ``None``: a test decides.
-    cluster: str | None = None
-    write_as: str = "tiltyard"
-    n_bootstraps: int = 100
-    seed: int = 0
     attempts: Callable[[], Iterator[AttemptRow]]
     #: The plan's estimate, plain values only; costs.json shows it next to the actual costs.
     estimate: Mapping[str, object] = field(default_factory=dict)
     prompt_cache_asked: bool = False
-    missing_drops: MissingDrops = "pair"
     #: Judgments that another script has paid for, by dimension: how many were used, and why others were not.
     paid_judgments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: ISO 8601, UTC. ``finished_at`` is ``None`` until everything is judged.
@@ -143,48 +108,37 @@ class JudgedRun:
     evaluated: str | None = None
     arena: str | None = None
 
-    def __post_init__(self) -> None:
-        if len(self.judges) != len(self.judge_models):
-            raise BadOption(f"{len(self.judges)} judges, but {len(self.judge_models)} models of judges")
-        if not self.rubrics:
-            raise BadOption("no rubrics: a tournament needs at least one dimension")
-        if self.n_bootstraps == 1 or self.n_bootstraps < 0 or self.n_perms < 1:
-            raise BadOption("n_bootstraps must be 0, or 2 or more; n_perms 1 or more")
-        if not all(k > 0.0 for k in self.k_sweep):
-            raise BadOption("every K of the sweep must be above 0")
-        _check_weights(tuple(self.rubrics), self.overall, anchored=bool(self.anchors))
-
     @property
     def dimensions(self) -> tuple[str, ...]:
         return tuple(self.rubrics)
 
+    @cached_property
+    def draft(self) -> TournamentManifest:
+        """The manifest before anything is judged: no files, no ``finished_at``."""
+        return _draft(self)
+
     def battles(self) -> Iterator[Battle]:
         """The judged battles by dimension, as far as their questions have verdicts."""
-        tags = {prompt.prompt_id: prompt for prompt in self.prompts}
+        tags, draft = {prompt.prompt_id: prompt for prompt in self.prompts}, self.draft
         for name in self.dimensions:
             matches = (match for match in self.matches.matches if match.dimension == name)
             judged = self.judged(name)
-            for settled in build_match_battles(matches, judged, self.judges, self.quorum, tags, self.design):
+            for settled in build_match_battles(
+                matches, judged, draft.judges, draft.quorum, tags, draft.design
+            ):
                 if settled.battle is not None:
                     yield settled.battle
 
-    @property
-    def design(self) -> MatchDesign:
-        return configured_design(self.config, self.mode, self.pilot_seed)
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each dimension in the overall rating; empty if there is none."""
-        if self.overall is not None:
-            return {name: float(self.overall[name]) for name in self.rubrics if name in self.overall}
-        return dict.fromkeys(self.rubrics, 1.0) if self.anchors else {}
-
-
-def configured_design(config: Mapping[str, Any], mode: str, seed: int) -> MatchDesign:
-    """The design of a run by its resolved configuration; runs of earlier versions judged every pair."""
-    modes = config.get("modes")
-    found = modes.get(mode) if isinstance(modes, Mapping) else None
-    return MatchDesign.of(found if isinstance(found, Mapping) else {}, seed)
+def _check_dimensions(dimensions: tuple[str, ...]) -> None:
+    """Check that there are dimensions, and that their names can name files."""
+    if not dimensions:
+        raise BadOption("no rubrics: a tournament needs at least one dimension")
+    for name in dimensions:
+        try:
+            safe_dimension(name)
+        except ValueError as error:
+            raise BadOption(str(error)) from None
 
 
 def _check_weights(
@@ -261,7 +215,7 @@ class TournamentManifest(ManifestDocument):
     #: ``None`` until everything is written.
     finished_at: str | None
     #: The resolved configuration, the same as ``config.yaml``.
-    config: dict[str, object]
+    config: dict[str, Any]
     judges: list[str]
     judge_models: list[str]
     judge_families: dict[str, str | None]
@@ -310,7 +264,7 @@ class TournamentManifest(ManifestDocument):
 
     @property
     def design(self) -> MatchDesign:
-        return configured_design(self.config, self.mode, self.pilot_seed)
+        return MatchDesign.of(self.config["modes"][self.mode], self.pilot_seed)
 
     def settings(self) -> RateSettings:
         """How the battles of each dimension are rated by Bradley–Terry."""
@@ -356,23 +310,53 @@ def _adapter(method: type[RatingMethod]) -> TypeAdapter[RatingMethod]:
     return TypeAdapter(method)
 
 
-def draft_manifest(run: JudgedRun) -> TournamentManifest:
-    """The manifest before anything is judged: no files, no ``finished_at``."""
-    for name in run.dimensions:
-        try:
-            safe_dimension(name)
-        except ValueError as error:
-            raise BadOption(str(error)) from None
+def configured_fields(config: Mapping[str, Any], mode: str) -> dict[str, Any]:
+    """The fields of a manifest that follow from a resolved configuration, by name."""
+    stated, entrants, elo = config["modes"][mode], config["entrants"], config["elo"]
+    judges, weights = stated["judges"], config["overall"]
+    if weights is None:
+        weights = dict.fromkeys(config["rubrics"], 1.0) if config["anchors"] else {}
+    return {
+        "judge_model": judges[0]["model"] if len(judges) == 1 else None,
+        "entrants": [one["entrant_id"] for one in entrants],
+        "families": {one["entrant_id"]: one["family"] for one in entrants},
+        "judges": [one["name"] for one in judges],
+        "judge_models": [one["model"] for one in judges],
+        "judge_families": {one["name"]: one["family"] for one in judges},
+        "quorum": stated["quorum"],
+        "pilot_seed": stated["seed"],
+        "limit_pairs": stated["limit_pairs"],
+        "sample_pairs": stated["sample_pairs"],
+        "missing_drops": config["missing"],
+        "n_perms": elo["n_perms"],
+        "shuffle_seed": elo["shuffle_seed"],
+        "k_sweep": list(elo["k_factor_sweep"]),
+        "default_k": elo["default_k"],
+        "initial_rating": DecisiveElo().start if elo["initial_rating"] is None else elo["initial_rating"],
+        "n_bootstraps": config["ratings"]["n_bootstraps"],
+        "bradley_terry": parameters_of(_bradley_terry(config["ratings"], elo["initial_rating"])),
+        "overall": {name: weights[name] for name in config["rubrics"] if name in weights},
+    }
+
+
+def _draft(run: JudgedRun) -> TournamentManifest:
+    _check_dimensions(run.dimensions)
+    _check_weights(run.dimensions, run.config["overall"], anchored=bool(run.anchors))
+    if run.config["ratings"]["n_bootstraps"] == 1:
+        raise BadOption("n_bootstraps must be 0, or 2 or more")
+    config = json.loads(json.dumps(dict(run.config), allow_nan=False))
     answered = {answer.prompt_id for answer in run.answers}
     asked = [prompt for prompt in run.prompts if prompt.prompt_id in answered]
     return TournamentManifest(
-        **{name: getattr(run, name) for name in _AS_IN_THE_RUN},
-        judge_model=run.judge_models[0] if len(run.judge_models) == 1 else None,
+        **configured_fields(config, run.mode),
+        run_id=run.run_id,
+        mode=run.mode,
+        config_path=run.config_path,
+        bank_size=run.bank_size,
         selected_prompt_count=len(run.prompts),
+        started_at=run.started_at,
         finished_at=None,
-        config=json.loads(json.dumps(dict(run.config), allow_nan=False)),
-        judge_families={name: run.judge_families.get(name) for name in run.judges},
-        families={name: run.families.get(name) for name in run.entrants},
+        config=config,
         rubrics={
             name: RubricEntry(
                 version=rubric.version, sha256=rubric.sha256, needs="gold" if rubric.needs_gold else None
@@ -385,47 +369,33 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
         missing=dict(run.matches.missing),
         anchors=[one for source in run.anchors for one in ManifestInput.of(source)],
         anchor_battles=0,
-        overall=run.weights,
-        bradley_terry=parameters_of(bradley_terry_method(run)),
-        initial_rating=DecisiveElo().start if run.initial_rating is None else run.initial_rating,
+        arena=run.arena,
         model=run.evaluated,
         evaluated=[],
         estimate=json.loads(json.dumps(dict(run.estimate), allow_nan=False)),
+        prompt_cache_asked=run.prompt_cache_asked,
+        paid_judgments={name: dict(counts) for name, counts in run.paid_judgments.items()},
         platform=Platform.here(),
         report_data=ReportDataEntry(index=0, texts=0, verdicts=0, charts=False),
         files={},
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RatingParameters:
-    """What a configuration says of a tournament's ratings."""
-
-    lean: float
-    inconsistent: float | None
-    both_bad: str | None
-    cluster: str | None
-    write_as: str
-    n_bootstraps: int
-    seed: int
-    initial_rating: float | None
-
-
-def bradley_terry_method(run: JudgedRun | RatingParameters) -> BradleyTerry:
-    """The method by which a tournament's battles are rated."""
-    mean = BradleyTerry().base if run.initial_rating is None else float(run.initial_rating)
+def _bradley_terry(ratings: Mapping[str, Any], initial_rating: float | None) -> BradleyTerry:
+    """The method by which a tournament's battles are rated, by the section ``ratings`` of its configuration."""
+    mean = BradleyTerry().base if initial_rating is None else float(initial_rating)
     counting: dict[str, Any] = {"base": mean}
-    if run.write_as in PRESETS:
-        counting |= preset_parameters(run.write_as, style=False)
-    if run.cluster is not None:
-        counting["clusters"] = run.cluster
-    if run.both_bad is not None:
-        counting["both_bad"] = run.both_bad
+    if ratings["write_as"] in PRESETS:
+        counting |= preset_parameters(ratings["write_as"], style=False)
+    if ratings["cluster"] is not None:
+        counting["clusters"] = ratings["cluster"]
+    if ratings["both_bad"] is not None:
+        counting["both_bad"] = ratings["both_bad"]
     return BradleyTerry(
-        lean=float(run.lean),
-        inconsistent=run.inconsistent,
-        seed=run.seed,
-        n_bootstraps=max(run.n_bootstraps, 2),
+        lean=float(ratings["lean"]),
+        inconsistent=0.5 if ratings["inconsistent"] == "half" else None,
+        seed=ratings["seed"],
+        n_bootstraps=max(ratings["n_bootstraps"], 2),
         anchor_rating=mean,
         **counting,
     )

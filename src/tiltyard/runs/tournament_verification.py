@@ -5,24 +5,21 @@ from __future__ import annotations
 import io
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tiltyard.core.battles import Battle
 from tiltyard.core.board.adaptive_matches import next_matches
-from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.judging.canaries import CheckCounts, check_questions
 from tiltyard.core.judging.judged_question import JudgedQuestion, reparse
 from tiltyard.core.judging.match_design import BOTH_ORDERS, MatchDesign, match_questions
 from tiltyard.core.judging.matches import Match, MatchList, PairRules, Prompt, all_pairs
-from tiltyard.core.judging.question import Question, QuestionPurpose, parse_rubric
+from tiltyard.core.judging.question import Question, parse_rubric
 from tiltyard.core.judging.verdict import PARSER_VERSION
-from tiltyard.core.ratings.elo import DecisiveElo
 from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource, open_battles
 from tiltyard.files.answer import Answer
@@ -61,7 +58,7 @@ from tiltyard.runs.tournament_files import (
     rubric_file,
     verdict_file,
 )
-from tiltyard.runs.tournament_manifest import RatingParameters, TournamentManifest, bradley_terry_method
+from tiltyard.runs.tournament_manifest import TournamentManifest, configured_fields
 from tiltyard.runs.verdict_pass import HumanVotes, ResponseIndex, VerdictPass, pair_rows
 from tiltyard.runs.verification_checks import (
     RunCheck,
@@ -83,23 +80,18 @@ from tiltyard.settings.yaml_file import parse_yaml, write_yaml
 _COMPUTED = (COSTS, ELO, PER_PERM, DIMENSION_RATINGS, RATINGS, BOOTSTRAP, WINRATES, DIAGNOSTICS, REPORT)
 
 _NAME = "configuration"
-#: What is compared, the configured value, and the value in the manifest.
-_Compared = tuple[str, object, object]
 
 
-def configured_checks(manifest: TournamentManifest) -> CheckCounts | None:
-    """The numbers of control questions and repeats; ``None`` if the configuration does not contain them."""
-    if "checks" not in manifest.config:
-        return None
-    stated, names = manifest.config["checks"], [field.name for field in fields(CheckCounts)]
+def configured_checks(manifest: TournamentManifest) -> CheckCounts:
+    """The numbers of control questions and repeats."""
+    stated, names = manifest.config.get("checks"), [field.name for field in fields(CheckCounts)]
     if (
         not isinstance(stated, dict)
-        # Runs of earlier versions plant no further ones.
-        or {"planted", *stated} != set(names)
+        or set(stated) != set(names)
         or not all(type(count) is int and count >= 0 for count in stated.values())
     ):
         raise UnreadableFile(f"{CONFIG}: checks: expected a count, 0 or more, of each: {', '.join(names)}")
-    return CheckCounts(**{"planted": 0, **stated})
+    return CheckCounts(**stated)
 
 
 class ResponseTexts(Mapping[tuple[str, str], str]):
@@ -138,15 +130,14 @@ def _answer(line: bytes) -> Answer:
 class ExpectedQuestions:
     """The questions of one dimension in canonical order, checked off as their rows are read.
 
-    Every match has a row for each judge and order, whatever the result; control questions and
-    repeats follow. If ``checks`` is ``None``, these may be any questions, each at most once.
+    Every match has a row for each judge and order, whatever the result; control questions and repeats follow.
     """
 
     def __init__(
         self,
         matches: Sequence[Match],
         judges: Sequence[str],
-        checks: CheckCounts | None,
+        checks: CheckCounts,
         texts: Mapping[tuple[str, str], str],
         drawn_prompts: Sequence[str] = (),
         design: MatchDesign = BOTH_ORDERS,
@@ -154,22 +145,14 @@ class ExpectedQuestions:
     ) -> None:
         asked = chain.from_iterable(match_questions(match, judges, design) for match in matches)
         some = matches if checked is None else checked
-        planted = (
-            [] if checks is None else check_questions(some, texts, judges, checks, drawn_prompts, design)
-        )
-        self._due = chain(asked, planted)
-        self._open = checks is None
-        self._extra: set[str] = set()
+        self._due = chain(asked, check_questions(some, texts, judges, checks, drawn_prompts, design))
 
     def problem(self, judged: JudgedQuestion) -> str | None:
         """The problem with the position of the next row, if any."""
         question, due = judged.question, next(self._due, None)
-        if due is not None:
-            return None if question == due else f"question {question.id} is in the place of {_named(due)}"
-        if not self._open or question.purpose is QuestionPurpose.MATCH or question.id in self._extra:
+        if due is None:
             return f"question {question.id} is not part of this run, or is a duplicate"
-        self._extra.add(question.id)
-        return None
+        return None if question == due else f"question {question.id} is in the place of {_named(due)}"
 
     def left(self) -> str | None:
         """What is missing after all rows have been read, if anything."""
@@ -285,8 +268,8 @@ def battles_check(
     """Parse every reply again, reconcile every pair of orders again, and compare the resulting battles."""
     number, problem = 0, ""
     checks = configured_checks(manifest)
+    yield RunCheck("checks", passed=True, detail="planted questions follow from the configuration")
     drawn = gathering.drawn_prompts()
-    yield _planted_check(checks)
     with (folder / BATTLE_LINES).open("rb") as file:
         for place, name in enumerate(manifest.dimensions):
             where = question_file(name)
@@ -317,16 +300,6 @@ def battles_check(
     problem = problem or odd
     detail = problem or f"{number} from the verdicts, {anchors} anchors"
     yield RunCheck(BATTLE_LINES, not problem, detail)
-
-
-def _planted_check(checks: CheckCounts | None) -> RunCheck:
-    """Whether the control questions and repeats are known."""
-    if checks is not None:
-        return RunCheck("checks", passed=True, detail="planted questions follow from the configuration")
-    detail = "not compared: the configuration does not say which questions were planted"
-    return RunCheck(
-        "checks", passed=True, detail=detail, exact=False, unchecked="which questions were planted"
-    )
 
 
 def _anchors(lines: Iterable[bytes], before: int) -> tuple[int, str]:
@@ -482,7 +455,10 @@ def _recomputed(folder: Path, manifest: TournamentManifest) -> Iterator[RunCheck
     if problem is not None:
         return
     yield config_file_check(folder / CONFIG, manifest)
-    yield configured_check(manifest)
+    configured = configured_check(manifest)
+    yield configured
+    if not configured.passed:
+        return
     yield rubrics_check(folder, manifest)
     texts = ResponseTexts(folder / ANSWERS)
     report_data = ReportDataCheck(folder, manifest, texts)
@@ -530,92 +506,18 @@ def _arrays(data: bytes) -> dict[str, object] | None:
 
 
 def configured_check(manifest: TournamentManifest) -> RunCheck:
-    """Compare the manifest with the resolved configuration in it; missing sections are not compared."""
+    """Compare the manifest with the resolved configuration in it."""
     config = manifest.config
-    unsaid = [name for name in dict.fromkeys(sum(_PARTS, ())) if name not in config]
-    for sections, part in _PARTS.items():
-        if not set(sections).isdisjoint(unsaid):
-            continue
-        try:
-            found = next((one for one in part(config, manifest) if one[1] != one[2]), None)
-        except (TiltyardError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            detail = f"{', '.join(sections)} cannot be compared with the manifest: {error!r}"
-            return RunCheck(_NAME, passed=False, detail=detail)
-        if found is not None:
-            name, stated, used = found
-            return RunCheck(_NAME, passed=False, detail=f"{name}: it has {stated}, but the manifest {used}")
-    if not unsaid:
-        return RunCheck(_NAME, passed=True, detail="the manifest agrees with it")
-    missing = ", ".join(unsaid)
-    detail = f"the manifest agrees with it; not compared, because it does not contain them: {missing}"
-    unchecked = f"whether the run used the configured {missing}"
-    return RunCheck(_NAME, passed=True, detail=detail, exact=False, unchecked=unchecked)
-
-
-def _entrants(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
-    stated = config["entrants"]
-    yield "entrants", [one["entrant_id"] for one in stated], manifest.entrants
-    yield "families", {one["entrant_id"]: one.get("family") for one in stated}, manifest.families
-
-
-def _rubrics(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
-    stated = config["rubrics"]
-    yield "rubrics", list(stated), list(manifest.rubrics)
-    needs = {name: rubric.needs for name, rubric in manifest.rubrics.items()}
-    yield "needs of the rubrics", {name: one.get("needs") for name, one in stated.items()}, needs
-
-
-def _mode(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
-    mode = config["modes"][manifest.mode]
-    judges = mode["judges"]
-    yield "judges", [one["name"] for one in judges], manifest.judges
-    yield "models of the judges", [one["model"] for one in judges], manifest.judge_models
-    families = {one["name"]: one.get("family") for one in judges}
-    yield "families of the judges", families, manifest.judge_families
-    yield "quorum", mode["quorum"], manifest.quorum
-    yield "seed of the mode", mode["seed"], manifest.pilot_seed
-    yield "missing", config.get("missing", "pair"), manifest.missing_drops
-    yield "limit_pairs", mode.get("limit_pairs", manifest.limit_pairs), manifest.limit_pairs
-    yield "sample_pairs", mode.get("sample_pairs"), manifest.sample_pairs
-
-
-def _methods(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
-    elo, ratings = config["elo"], config["ratings"]
-    yield "elo.n_perms", elo["n_perms"], manifest.n_perms
-    yield "elo.shuffle_seed", elo["shuffle_seed"], manifest.shuffle_seed
-    yield "elo.k_factor_sweep", list(elo["k_factor_sweep"]), manifest.k_sweep
-    yield "elo.default_k", elo["default_k"], manifest.default_k
-    start = DecisiveElo().start if elo["initial_rating"] is None else elo["initial_rating"]
-    yield "elo.initial_rating", start, manifest.initial_rating
-    yield "ratings.n_bootstraps", ratings["n_bootstraps"], manifest.n_bootstraps
-    inconsistent = ratings["inconsistent"]
-    parameters = RatingParameters(
-        lean=ratings["lean"],
-        inconsistent={"half": 0.5, "drop": None}.get(inconsistent, inconsistent),
-        both_bad=ratings.get("both_bad"),
-        cluster=ratings.get("cluster"),
-        write_as=ratings.get("write_as", "tiltyard"),
-        n_bootstraps=ratings["n_bootstraps"],
-        seed=ratings["seed"],
-        initial_rating=elo["initial_rating"],
-    )
-    stated = parameters_of(bradley_terry_method(parameters))
-    for name in dict.fromkeys((*stated, *manifest.bradley_terry)):
-        yield f"Bradley–Terry's {name}", stated.get(name), manifest.bradley_terry.get(name)
-
-
-def _overall(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
-    yield "anchors", len(config["anchors"]), len(manifest.anchors)
-    weights = dict.fromkeys(manifest.rubrics, 1.0) if manifest.anchors else {}
-    stated = config["overall"]
-    yield "overall", weights if stated is None else stated, manifest.overall
-
-
-#: Sections of the configuration, and the functions that compare them.
-_PARTS: Mapping[tuple[str, ...], Callable[[Mapping[str, Any], TournamentManifest], Iterator[_Compared]]] = {
-    ("entrants",): _entrants,
-    ("rubrics",): _rubrics,
-    ("modes",): _mode,
-    ("elo", "ratings"): _methods,
-    ("overall", "anchors"): _overall,
-}
+    try:
+        stated = configured_fields(config, manifest.mode)
+        needs = [(name, rubric["needs"]) for name, rubric in config["rubrics"].items()]
+        anchors = len(config["anchors"])
+    except (TiltyardError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        return RunCheck(_NAME, passed=False, detail=f"cannot be compared with the manifest: {error!r}")
+    pairs = {name: (value, getattr(manifest, name)) for name, value in stated.items()}
+    pairs["rubrics"] = needs, [(name, rubric.needs) for name, rubric in manifest.rubrics.items()]
+    pairs["anchors"] = anchors, len(manifest.anchors)
+    for name, (own, used) in pairs.items():
+        if own != used:
+            return RunCheck(_NAME, passed=False, detail=f"{name}: it has {own}, but the manifest {used}")
+    return RunCheck(_NAME, passed=True, detail="the manifest agrees with it")

@@ -254,7 +254,7 @@ def _put(archive: zipfile.ZipFile, name: str, values: np.ndarray[Any, Any]) -> N
 def answers_of(run: JudgedRun) -> Iterator[Answer]:
     """The answers as written: with their prompt's fields, prompts in bank order, then models by name."""
     place = {prompt.prompt_id: k for k, prompt in enumerate(run.prompts)}
-    entrants = frozenset(run.entrants)
+    entrants = frozenset(run.draft.entrants)
     judged = [one for one in run.answers if one.prompt_id in place and one.model in entrants]
     for answer in sorted(judged, key=lambda one: (place[one.prompt_id], one.model)):
         prompt = run.prompts[place[answer.prompt_id]]

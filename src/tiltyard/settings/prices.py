@@ -517,6 +517,12 @@ def _per_token(usd: float) -> int:
     return int(Decimal(repr(usd)) * _PICODOLLARS_PER_TOKEN)
 
 
+def dollars_text(picodollars: int) -> str:
+    """The amount as decimal text, without trailing zeros."""
+    whole, rest = divmod(picodollars, PICODOLLARS_PER_USD)
+    return f"{whole}.{rest:012d}".rstrip("0").rstrip(".")
+
+
 def to_picodollars(usd: Decimal | str | float) -> int:
     """Convert dollars to whole picodollars, rounded down."""
     try:

@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -39,14 +39,15 @@ from tiltyard.judges.requests import (
     token_upper_bound,
 )
 from tiltyard.report.run_documents import (
-    CostRangeDocument,
-    EstimateDocument,
-    EstimateLineDocument,
+    WAYS,
+    CostRange,
+    EstimateLine,
     PilotForecast,
+    PlanEstimate,
+    add_amounts,
 )
 from tiltyard.runs.manifest import DIMENSION_RATINGS
-from tiltyard.runs.run_costs import dollars_text
-from tiltyard.settings.prices import ModelRetirement, format_dollars, price_option
+from tiltyard.settings.prices import ModelRetirement, dollars_text, format_dollars, price_option
 from tiltyard.tournaments.tournament_plan import PlanDimension, TournamentPlan
 
 _QUESTION_BATCH_COUNT = 500
@@ -57,8 +58,6 @@ _LOW_OUTPUT_TOKENS, _EXPECTED_OUTPUT_TOKENS, _EXPECTED_THINKING_TOKENS = 16, 250
 _ONE_ORDER_TIE_SHARE = 0.15
 #: Requests per judge and dimension whose tokens the provider counts.
 _COUNTED_REQUESTS = 8
-
-WAYS = tuple((way, cache) for way in ("live", "batch") for cache in ("no cache hits", "cache hits"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,119 +85,8 @@ class PlannedQuestion:
             "replicate": question.replicate,
             "request_key": self.request.key,
             "bytes": self.request.size,
-            "worst_usd": _dollars(self.request.worst),
+            "worst_usd": None if self.request.worst is None else dollars_text(self.request.worst),
             "standing": self.standing,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class CostRange:
-    """Picodollars; ``None`` if the price is unknown."""
-
-    low: int | None
-    expected: int | None
-    worst: int | None
-
-    def __add__(self, other: CostRange) -> CostRange:
-        return CostRange(
-            *(_sum(getattr(self, name), getattr(other, name)) for name in ("low", "expected", "worst"))
-        )
-
-    def to_dict(self) -> CostRangeDocument:
-        return {
-            "low": _dollars(self.low),
-            "expected": _dollars(self.expected),
-            "worst": _dollars(self.worst),
-        }
-
-
-def _dollars(amount: int | None) -> str | None:
-    return None if amount is None else dollars_text(amount)
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
-
-
-@dataclass(frozen=True, slots=True)
-class EstimateLine:
-    """One judge in one dimension."""
-
-    judge: str
-    dimension: str
-    questions: int
-    cached: int
-    calls: int
-    input_tokens: int
-    prefix_tokens: int
-    output_tokens: int
-    #: Token limit of a reply.
-    max_tokens: int
-    #: Replies from which ``output_tokens`` was estimated; 0 if it is an assumption.
-    measured: int
-    #: By ``live`` or ``batch``, and by misses or hits of the prompt cache.
-    costs: Mapping[tuple[str, str], CostRange]
-
-    def to_dict(self) -> EstimateLineDocument:
-        return {
-            "judge": self.judge,
-            "dimension": self.dimension,
-            "questions": self.questions,
-            "cached": self.cached,
-            "calls": self.calls,
-            "input_tokens": self.input_tokens,
-            "prefix_tokens": self.prefix_tokens,
-            "output_tokens": self.output_tokens,
-            "max_tokens": self.max_tokens,
-            "measured": self.measured,
-            "usd": {f"{way}, {cache}": cost.to_dict() for (way, cache), cost in self.costs.items()},
-        }
-
-
-@dataclass(frozen=True)
-class PlanEstimate:
-    """The estimate of a plan. ``counted``: tokens were counted by the provider, not estimated."""
-
-    lines: Sequence[EstimateLine]
-    counted: bool
-    bytes_per_token: Mapping[str, float]
-    expectation: ExpectedPrecision | None
-    #: The date of the oldest shipped price in use; ``None`` if all prices are configured.
-    prices_as_of: str | None = None
-    #: Worst-case cost of all pending calls, as the run would reserve it.
-    worst: int | None = 0
-    #: Worst-case cost of the most expensive call, and of all calls if every reply is truncated and retried.
-    dearest: int | None = 0
-    worst_twice: int | None = 0
-    notes: tuple[str, ...] = field(default=())
-    #: ``live``, ``batch`` or both: how the configured judges are called.
-    sent_by: tuple[str, ...] = ()
-
-    @property
-    def calls(self) -> int:
-        return sum(line.calls for line in self.lines)
-
-    def total(self, way: str, cache: str) -> CostRange:
-        total = CostRange(0, 0, 0)
-        for line in self.lines:
-            total += line.costs[way, cache]
-        return total
-
-    def to_dict(self) -> EstimateDocument:
-        return {
-            "calls": self.calls,
-            "cached": sum(line.cached for line in self.lines),
-            "questions": sum(line.questions for line in self.lines),
-            "tokens_by": "the provider's count of a sample" if self.counted else "a local estimate",
-            "bytes_per_token": dict(self.bytes_per_token),
-            "prices_as_of": self.prices_as_of,
-            "sent_by": list(self.sent_by),
-            "most_reserved_usd": _dollars(self.worst),
-            "dearest_call_usd": _dollars(self.dearest),
-            "worst_twice_usd": _dollars(self.worst_twice),
-            "usd": {f"{way}, {cache}": self.total(way, cache).to_dict() for way, cache in WAYS},
-            "lines": [line.to_dict() for line in self.lines],
-            "expectation": None if self.expectation is None else self.expectation.to_dict(),
         }
 
 
@@ -257,7 +145,7 @@ class _Worst:
     twice: int | None = 0
 
     def add(self, request: JudgeRequest, seat: JudgeSetup) -> None:
-        self.once = _sum(self.once, request.worst)
+        self.once = add_amounts(self.once, request.worst)
         if self.once is None or request.worst is None:
             self.dearest = self.twice = None
             return
@@ -265,7 +153,7 @@ class _Worst:
         # What retrying a truncated reply costs at worst.
         limit = seat.limits.next_limit([QuestionState.TRUNCATED], seat.settings.max_tokens, request.size)
         again = limit and seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
-        self.twice = _sum(self.twice, request.worst + (again or 0))
+        self.twice = add_amounts(self.twice, request.worst + (again or 0))
 
 
 def estimate_plan(

@@ -30,7 +30,7 @@ from tiltyard.judges.judging_run import (
 )
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.requests import JudgeSetup, judge_price, open_judges
-from tiltyard.runs.run_costs import dollars_text
+from tiltyard.report.run_documents import PlanEstimate
 from tiltyard.runs.tournament_files import (
     CONFIG,
     begin_folder,
@@ -43,6 +43,7 @@ from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.model_endpoints import REPLAY
 from tiltyard.settings.prices import (
     PriceEntry,
+    dollars_text,
     format_dollars,
     merged_prices,
     open_prices,
@@ -50,7 +51,7 @@ from tiltyard.settings.prices import (
     to_picodollars,
 )
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig, load_config, resolve_config
-from tiltyard.tournaments.cost_estimate import PlanEstimate, estimate_plan
+from tiltyard.tournaments.cost_estimate import estimate_plan
 from tiltyard.tournaments.inputs import TournamentInputs, load_inputs
 from tiltyard.tournaments.kept_proofs import check_proofs, has_kept_proofs
 from tiltyard.tournaments.paid_judgments import PaidJudgments, read_paid_judgments
@@ -184,7 +185,7 @@ class JudgedTournament:
         # Human battles are not counted.
         tallies = read_run_documents(self.out)[0]["matches"].values()
         contradicted = sum(tally["labels"]["inconsistent"] for tally in tallies)
-        dropped = contradicted if finished.inconsistent is None else 0
+        dropped = contradicted if finished.draft.bradley_terry["inconsistent"] is None else 0
         return FinishedRun(
             self.out,
             groups,
@@ -548,36 +549,13 @@ def _judged_run(
         mode=prepared.mode.name,
         config_path=str(config.path),
         config=resolve_config(config, prepared.mode, out),
-        judges=plan.judges,
-        judge_models=tuple(seat.settings.model for seat in plan.seats),
-        judge_families={seat.name: seat.settings.family for seat in plan.seats},
-        entrants=tuple(entrant.entrant_id for entrant in config.entrants),
-        families={entrant.entrant_id: entrant.family for entrant in config.entrants},
         bank_size=len(prepared.inputs.bank),
-        pilot_seed=prepared.mode.seed,
-        limit_pairs=prepared.mode.limit_pairs,
-        sample_pairs=prepared.mode.sample_pairs,
         prompts=plan.prompts,
         answers=list(prepared.inputs.answers.values()),
         rubrics=prepared.inputs.rubrics,
         matches=plan.matches,
-        missing_drops=config.missing,
         judged=readings.dimension,
-        quorum=prepared.mode.quorum,
         anchors=[open_battles(config.at(path)) for path in config.anchors],
-        overall=config.overall,
-        n_perms=config.elo.n_perms,
-        shuffle_seed=config.elo.shuffle_seed,
-        initial_rating=config.elo.initial_rating,
-        default_k=config.elo.default_k,
-        k_sweep=tuple(config.elo.k_factor_sweep),
-        lean=config.ratings.lean,
-        inconsistent=0.5 if config.ratings.inconsistent == "half" else None,
-        both_bad=config.ratings.both_bad,
-        cluster=config.ratings.cluster,
-        write_as=config.ratings.write_as,
-        n_bootstraps=config.ratings.n_bootstraps,
-        seed=config.ratings.seed,
         attempts=lambda: attempt_rows(ledger.attempts(run_id)),
         estimate=expected,
         prompt_cache_asked=any(seat.settings.prompt_cache != "off" for seat in plan.seats),

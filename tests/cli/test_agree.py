@@ -54,6 +54,7 @@ def test_a_folder_that_is_no_tournament_is_refused(tmp_path):
     assert run("agree", tmp_path).code != 0
 
 
+@pytest.mark.slow
 def test_people_vote_in_an_arena_instead(folder, tmp_path, database, monkeypatch):
     monkeypatch.setenv("DATABASE_URL", database)
     # An arena asks one question.

@@ -447,7 +447,7 @@ class TestEnds:
                 assert process.wait(30) == 130
             assert process.stderr.read() == "tiltyard: stopped\n"
 
-    @pytest.mark.slow(but_every=2)
+    @pytest.mark.slow
     @pytest.mark.parametrize("command", [["demo", "battles", "-"], ["rate", "small.jsonl"]], ids=" ".join)
     def test_a_reader_who_goes_away(self, command, small):
         reads, writes = os.pipe()

@@ -86,6 +86,7 @@ def test_a_home_can_be_named(home, monkeypatch):
     assert not (home / "elsewhere").exists()
 
 
+@pytest.mark.slow(but="options1")
 @pytest.mark.parametrize("options", [[], ["--revoke-all"]])
 def test_a_restoration_says_what_is_valid_again(options, home, database, server, monkeypatch):
     arena = make_arena(database, "first")

@@ -131,6 +131,7 @@ def random_tournament(draw):
     )
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("seed", range(20))
 def test_ten_random_tournaments_have_the_results_of_the_script(seed):
     draw = random.Random(seed)

@@ -403,6 +403,7 @@ UNUSABLE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("forge", UNUSABLE.values(), ids=UNUSABLE)
 def test_what_cannot_be_used_is_refused(forge, run):
     forge(run)

@@ -1,8 +1,11 @@
 """What an arena can settle is found by simulating arenas of its shape."""
 
+import pytest
+
 from tiltyard.simulation.settling_gap import settling_forecast, settling_gap
 
 
+@pytest.mark.slow
 def test_more_prompts_settle_smaller_differences():
     found = settling_forecast(3, 6, 12, 20)
     assert (found.more_prompts, found.more_people) == (14, 0)

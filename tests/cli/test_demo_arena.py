@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,6 +38,8 @@ from tiltyard.simulation.demo.demo_roster import NEWCOMER, RETIRED
 from tiltyard.web.server.startup import prepare_server
 
 PATIENCE = 120.0
+#: Its pictures and sounds are drawn once: two seconds of CPU.
+script = cache(demo_script)
 
 
 def filled(url, folder, votes, seed=7, on_vote=lambda _done: None):
@@ -45,7 +48,7 @@ def filled(url, folder, votes, seed=7, on_vote=lambda _done: None):
     async def filling():
         async with open_pool(url, most=8) as pool:
             registry = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
-            return await fill_demo_arena(registry, demo_script(), votes=votes, seed=seed, on_vote=on_vote)
+            return await fill_demo_arena(registry, script(), votes=votes, seed=seed, on_vote=on_vote)
 
     return asyncio.run(filling())
 
@@ -164,7 +167,7 @@ class SlowBoards:
 def test_a_slow_rater_is_waited_for_and_one_that_ended_is_not(works, monkeypatch, caplog):
     monkeypatch.setattr(demo_arena, "_TELLING_SECONDS", 0.01)
     registry, queue = SimpleNamespace(boards=SlowBoards(), pool=None), SimpleNamespace(arena=1)
-    play = demo_arena._DemoRun(registry, queue, demo_script(), 7, lambda _done: None)
+    play = demo_arena._DemoRun(registry, queue, script(), 7, lambda _done: None)
     play.people, play.judges = 100, 50
     rater = SimpleNamespace(is_alive=lambda: works or registry.boards.votes < 50)
     with nullcontext() if works else pytest.raises(TiltyardError, match="75 of 150"):

@@ -138,13 +138,13 @@ def answered(folder, data, given_options):
 
 
 @pytest.mark.slow
-@settings(max_examples=sized(8, 300))
+@settings(max_examples=sized(4, 300))
 @given(data=right_files, given_options=options())
 def test_battles_with_any_options_are_answered(tmp_path_factory, data, given_options):
     answered(tmp_path_factory.mktemp("fuzz"), data, given_options)
 
 
-@settings(max_examples=sized(8, 300))
+@settings(max_examples=sized(4, 300))
 @given(data=any_files, given_options=options())
 def test_any_file_is_answered(tmp_path_factory, data, given_options):
     answered(tmp_path_factory.mktemp("fuzz"), data, given_options)

@@ -102,6 +102,7 @@ def written_log(path, battles=700):
     return path
 
 
+@pytest.mark.slow
 def test_a_world_like_a_log_has_its_models_prompts_and_voters(tmp_path):
     log = written_log(tmp_path / "votes.jsonl")
     options = ("--votes", 750, "--processes", 0, "--seeds", 1, "--ties", 0.1)

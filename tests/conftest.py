@@ -1,6 +1,7 @@
 """Settings and fixtures that all tests share: a PostgreSQL for each test process, a fresh database for each test."""
 
 import asyncio
+import gc
 import inspect
 import json
 import os
@@ -54,6 +55,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if named or (every is not None and seen[test] % every == 0):
             item.own_markers.remove(slow)
         seen[test] += 1
+
+
+def pytest_collection_finish() -> None:
+    """A command that fails collects garbage: without what was imported and collected that takes 7 ms and not 190."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,7 +18,7 @@ from support.served import PASSWORD, Served, make_operator, make_token, served
 from tiltyard import read_battles
 from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.client import AsyncClient, Client
-from tiltyard.errors import Closed, Conflict, InputError, NoMatchup, NotAllowed, NotFound, UnreadableFile
+from tiltyard.errors import Closed, Conflict, InputError, NotAllowed, NotFound, UnreadableFile
 from tiltyard.postgres.connections import connect
 
 
@@ -118,15 +118,6 @@ def test_what_is_not_there_is_named(voter: Client, arena: str):
         voter.snapshot(arena, "0" * 64)
 
 
-def test_an_arena_without_answers_has_nothing_to_vote_on(admin: Client, voter: Client):
-    name = f"a-{uuid4().hex[:12]}"
-    admin.create_arena(name)
-    with pytest.raises(Conflict):
-        admin.create_arena(name)
-    with pytest.raises(NoMatchup):
-        voter.next_matchup(name)
-
-
 def test_an_operator_runs_an_arena(admin: Client, voter: Client, arena: str, tmp_path: Path):
     assert admin.me().name == "operator:Ada"
     assert arena in {one.arena for one in voter.arenas()}
@@ -214,14 +205,6 @@ def test_a_file_of_answers_that_is_not_there_is_named(admin: Client, arena: str,
         admin.import_answers(arena, tmp_path / "nothing.jsonl")
     with pytest.raises(InputError):
         admin.import_answers(arena, b"no json\n")
-
-
-def test_a_table_under_other_headers_is_imported_as_its_columns_are_said_to_be(admin: Client, arena: str):
-    odd = b"Frage,LLM,Antwort\nWarum?,model-0,Darum.\nWarum?,model-3,\n"
-    columns = {"Frage": "prompt", "LLM": "model", "Antwort": "response"}
-    with pytest.raises(InputError, match="columns"):
-        admin.import_answers(arena, odd)
-    assert admin.import_answers(arena, odd, columns=columns, partly=True).responses == 1
 
 
 def test_tokens_are_made_used_and_revoked(admin: Client, site: Served, arena: str):

@@ -1,6 +1,5 @@
 """Tokens, cookies, ids and names in the wrong hands or the wrong shape: refused, and nothing breaks."""
 
-import asyncio
 import json
 import secrets
 import socket
@@ -15,10 +14,9 @@ from support.matchup_texts import stored_id
 from support.plausible import HOSTILE
 from support.postgres_servers import fresh_database
 from support.served import PASSWORD, make_operator, make_token, served
-from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.matchup_ids import new_matchup_id
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.cookies import OPERATOR_COOKIE, VOTER_COOKIE
 
@@ -368,25 +366,3 @@ def test_no_policy_makes_an_arena_that_cannot_be_held_in_memory(site, admin, nam
             assert asked.status_code == 409, asked.text
             return
         assert made.status_code == 422, made.text
-
-
-def test_the_operators_link_works_once_and_for_an_hour(database, tmp_path):
-    async def link():
-        async with open_pool(database, most=1) as pool:
-            return await Accounts(pool).make_operator_link()
-
-    old, new = asyncio.run(link()), asyncio.run(link())
-    with served(database, folder=tmp_path) as site:
-        client = site.client()
-        who = {"name": "Ada", "password": PASSWORD}
-        with connect(database) as connection:
-            connection.execute("UPDATE operator_links SET expires_at = now() - interval '1 s'")
-        for token in (old, new):
-            assert client.get(f"/claim/{token}").status_code == 401
-            assert client.post("/api/v1/operator/claim", json={"token": token, **who}).status_code == 401
-        token = asyncio.run(link())
-        assert client.post("/api/v1/operator/claim", json={"token": token, **who}).status_code == 200
-        for again in (token, token.swapcase(), token[:-1]):
-            assert (
-                site.client().post("/api/v1/operator/claim", json={"token": again, **who}).status_code == 401
-            )

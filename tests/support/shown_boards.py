@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from support.live_arenas import make_arena, voting_queue_of
-from support.postgres_servers import fresh_database
+from support.postgres_servers import fresh_database, kept_database
 from support.served import Served, served
 from support.voted_arenas import cast, close_window, lay_votes, rate
 from tiltyard.arena.operators.arena_changes import set_enabled
@@ -121,8 +121,7 @@ def board(reader, **query):
 
 @contextmanager
 def served_board(server: str, template: str, folder: Path) -> Iterator[Served]:
-    """The real app over an arena with 600 votes."""
-    with fresh_database(server, template) as database:
-        shown_board(database, votes=600)
-        with served(database, folder=folder) as running:
-            yield running
+    """The real app over an arena with 600 votes, which is made once."""
+    kept = kept_database(server, template, "shown", lambda database: shown_board(database, votes=600))
+    with fresh_database(server, kept) as database, served(database, folder=folder) as running:
+        yield running

@@ -129,25 +129,6 @@ def test_an_import_is_whole_or_nothing(admin, database):
     assert admin.post(f"{ARENA}/responses", content=picture).json()["unchanged"] == 1
 
 
-def test_a_takedown_ends_what_shows_it(admin, running, database):
-    voter = running.client()
-    opened = voter.post(f"{ARENA}/matchups", json={}).json()
-    with connect(database) as connection:
-        prompt = connection.execute(
-            "SELECT p.name FROM matchups m JOIN prompts p USING (arena, prompt) ORDER BY serial DESC LIMIT 1"
-        ).fetchone()[0]
-    assert voter.get(opened["responses"]["a"]["url"]).status_code == 200
-    taken = admin.post(f"{ARENA}/withdrawals", json={"prompt": prompt, "reason": "asked"})
-    assert taken.status_code == 201
-    assert (taken.json()["responses"], taken.json()["matchups"]) == (4, 1)
-    refused = voter.post(f"/api/v1/matchups/{opened['matchup']}/vote", json={"winner": "tie"})
-    assert refused.status_code in {409, 410}
-    assert voter.get(opened["responses"]["a"]["url"]).status_code in {404, 409, 410}
-    gone = next(one for one in admin.get(f"{ARENA}/prompts").json()["prompts"] if one["prompt"] == prompt)
-    assert (gone["text"], gone["responses"]) == (None, 0)
-    assert admin.post(f"{ARENA}/withdrawals", json={"prompt": prompt, "reason": "again"}).status_code == 409
-
-
 def test_votes_are_excluded_by_the_names_of_a_release(admin, database):
     close_window(database)
     text = admin.get(f"{ARENA}/battles/exact", params={"release": "r"}).text
@@ -189,16 +170,6 @@ def test_the_audit_says_who_did_what(admin):
     rest = admin.get(f"{ARENA}/audit", params={"before": entries[0]["entry"], "limit": 2}).json()["entries"]
     assert rest == entries[1:3]
     assert admin.get(ARENA).json()["title"] == "Renamed"
-
-
-def test_complaints_wait_until_they_are_settled(admin):
-    waiting = admin.get(f"{ARENA}/complaints").json()["complaints"]
-    assert [(one["reason"], one["note"]) for one in waiting] == [("broken", "x")]
-    assert waiting[0]["model_a"].startswith("model-")
-    assert admin.post(f"{ARENA}/complaints/1/settle").json() == {"complaint": 1}
-    assert admin.get(f"{ARENA}/complaints").json() == {"complaints": []}
-    assert len(admin.get(f"{ARENA}/complaints", params={"settled": True}).json()["complaints"]) == 1
-    assert admin.post(f"{ARENA}/complaints/99/settle").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,15 @@ import csv
 import hashlib
 import io
 import json
-import re
 
 import pyarrow.parquet as pq
 import pytest
 
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
-from support.rewritten_logs import allow_rewriting
 from support.served import make_token, served
 from support.shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
-from support.voted_arenas import close_window, lay_votes, rate, rate_and_show
+from support.voted_arenas import rate, rate_and_show
 from tiltyard.postgres.connections import connect
 from tiltyard.web.pages import paths
 
@@ -128,32 +126,6 @@ def test_an_arena_without_votes_or_without_a_board_has_a_page(server, template, 
                 assert named == (["excluded-counted"] if "excluded" in query else [])
 
 
-def test_a_model_that_won_every_vote_is_named_with_what_that_means(server, template, tmp_path):
-    with fresh_database(server, template) as database:
-        made_arena(database, 4, 30)
-        lay_votes(database, 1, 600, 4, 30, sessions=20)
-        with connect(database) as connection:
-            allow_rewriting(connection)
-            for table in ("endings", "events"):
-                connection.execute(
-                    f"UPDATE {table} t SET outcome = CASE WHEN m.a = 0 THEN 0 ELSE 1 END FROM matchups m "
-                    "WHERE (m.arena, m.source, m.serial) = (t.arena, t.source, t.serial) "
-                    "AND t.outcome IS NOT NULL AND 0 IN (m.a, m.b)"
-                )
-        close_window(database)
-        rate(database)
-        with served(database, folder=tmp_path) as running:
-            reader = running.client()
-            html, said = board(reader).text, reader.get("/api/v1/arenas/arena/board").json()
-    best = said["rows"][0]
-    assert (best["record"]["losses"], best["record"]["ties"], best["bradley_terry"]) == (0, 0, None)
-    assert (best["rank_low"], best["rank_high"], best["settled"]) == (1, 4, [])
-    assert "only-wins" in {finding["name"] for finding in said["cross_check"]["findings"]}
-    assert f"{best['model']} won every battle" in html
-    assert "none: it won" in html
-    assert "Direct votes" not in html
-
-
 def test_an_arena_without_prompts_says_so(server, template, tmp_path):
     with fresh_database(server, template) as database:
         made_arena(database, 3, 3)
@@ -165,27 +137,6 @@ def test_an_arena_without_prompts_says_so(server, template, tmp_path):
             answer = running.client().get("/arenas/arena/board.json", params={"excluded": "counted"})
     assert answer.status_code == 404
     assert "no prompts" in answer.json()["detail"]
-
-
-@pytest.mark.slow(but="2")
-@pytest.mark.parametrize("phase", [1, 2, 4])
-def test_the_front_door_names_those_whose_range_begins_at_one_and_no_others(
-    server, template, tmp_path, phase
-):
-    with fresh_database(server, template) as database:
-        shown_board(
-            database, votes=1500, names=NAMES[:4], phase=phase, judged=0, excluded=False, retired=False
-        )
-        with served(database, folder=tmp_path) as running:
-            reader = running.client()
-            html, again = (reader.get("/", headers=PAGE).text for _ in range(2))
-            rows = reader.get("/api/v1/arenas/arena/board").json()["rows"]
-    assert html == again
-    said = " ".join(re.sub(r"<[^>]*>", "", re.search(r'card-headline">(.*?)</p>', html)[1]).split())
-    if phase == 1:
-        assert said.startswith("No ranking")
-    named = [row["model"] for row in rows if row["rank_low"] == 1 and row["rank_high"] < 4]
-    assert [name for name in NAMES if name in said] == sorted(named, key=NAMES.index)
 
 
 def test_hostile_names_are_text_everywhere(server, template, tmp_path):

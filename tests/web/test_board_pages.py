@@ -13,16 +13,13 @@ from threading import Event
 import pyarrow.parquet as pq
 import pytest
 
-from support.postgres_servers import fresh_database
 from support.rewritten_logs import allow_rewriting
-from support.served import served
-from support.shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from support.shown_boards import NAMES, PAGE, Rows, board, served_board, table_of
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.postgres.connections import connect
-from tiltyard.report.arena_charts import FEW_BATTLES, drawing_version
-from tiltyard.web.pages.board import COLUMNS, COMPARISON_COLUMNS, download_rows
-from tiltyard.web.pages.board_query import BoardQuery
-from tiltyard.web.pages.board_view import DrawnInterval, board_lines, digits_to_show, floor_percent, full_view
+from tiltyard.report.arena_charts import drawing_version
+from tiltyard.web.pages.board import COLUMNS, COMPARISON_COLUMNS
+from tiltyard.web.pages.board_view import DrawnInterval, board_lines, digits_to_show, floor_percent
 from tiltyard.web.pages.localization import localization_for
 
 NUMBER = localization_for("en").number
@@ -34,10 +31,8 @@ HEADINGS = [
 
 @pytest.fixture(scope="module")
 def place(server, template, tmp_path_factory):
-    with fresh_database(server, template) as database:
-        shown_board(database, votes=600)
-        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
-            yield running
+    with served_board(server, template, tmp_path_factory.mktemp("responses")) as running:
+        yield running
 
 
 def ranks(row):
@@ -59,29 +54,6 @@ def place_word(row):
 @pytest.fixture
 def reader(place):
     return place.client()
-
-
-def test_the_table_is_the_published_board(reader):
-    document = reader.get("/api/v1/arenas/arena/board").json()
-    headings, rows = table_of(board(reader).text)
-    assert headings == HEADINGS
-    assert [row[1][0] for row in rows] == [row["model"] for row in document["rows"]]
-    for shown, row in zip(rows, document["rows"], strict=True):
-        assert shown[0][0] == ranks(row)
-        assert shown[2] == (NUMBER(row["conservative"]), f"rating {NUMBER(row['rating'])}")
-        assert shown[4][0] == PERCENT(floor_percent(row["coverage"]["strict"]))
-        assert shown[9] == (NUMBER(row["votes"]), f"{row['record']['both_bad']} both bad")
-        assert ("retired" in shown[1][1]) is not row["enabled"]
-
-
-def test_only_the_document_says_how_many_votes_would_change_first_place(reader):
-    """The number tells the gap of ratings again; what is settled stands in the headline."""
-    for query in ({}, {"category": "maths"}, {"source": "llm-judge"}):
-        said = reader.get("/api/v1/arenas/arena/board", params=query).json()["first_place"]
-        assert set(said) == {"first", "second", "votes", "limit"}
-        page = board(reader, **query).text
-        assert "change first place" not in page
-        assert "change the first row" not in page
 
 
 def test_the_board_of_random_pairs_stands_beside_the_official_one(place, reader):
@@ -201,14 +173,6 @@ def test_every_column_sorts_both_ways_and_what_is_not_known_comes_last(reader, s
         known = [value for value in values if value is not None]
         assert values == known + [None] * (len(values) - len(known))
         assert known == sorted(known, key=str.casefold if sort == "model" else None, reverse=sign < 0)
-
-
-def test_headings_lead_to_the_other_order_and_say_which_it_is(reader):
-    html = board(reader, sort="votes").text
-    assert html.count("aria-sort=") == 1
-    assert 'aria-sort="descending"' in html
-    for query in ("?sort=votes&amp;order=asc", "?sort=spread", ""):
-        assert f'href="/arenas/arena{query}#board"' in html
 
 
 def test_filters_live_in_the_address_and_are_kept_by_links(reader):
@@ -351,33 +315,6 @@ def test_a_language_that_is_chosen_on_a_board_is_in_the_address(reader):
     assert 'name="next" value="/arenas/arena?sort=votes"' in reader.get(answer.headers["location"]).text
 
 
-def test_a_score_of_few_battles_is_pale_in_the_table_and_it_is_said(reader):
-    spec = reader.get("/arenas/arena/charts/win-rates.json").json()
-    (data,) = spec.get("datasets", {"": spec.get("data", {}).get("values")}).values()
-    few = sum(cell["battles"] < FEW_BATTLES for cell in data)
-    html = board(reader, chart="win-rates").text
-    assert 0 < few < len(data)
-    assert len(re.findall(r'"n score-\d few"', html)) == few
-    assert html.count(f"(pale: fewer than {FEW_BATTLES} battles)") == 2
-    assert ' few">' not in board(reader, chart="battle-counts").text
-
-
-def test_a_wide_heatmap_stands_above_its_table(reader):
-    assert 'beside-beneath"' in board(reader, chart="win-rates").text
-    assert 'class="beside"' in board(reader, chart="history").text
-    assert 'class="beside' not in board(reader).text
-
-
-def test_retired_models_are_counted_apart_on_the_board_and_at_the_front_door(reader):
-    told = f"{len(NAMES) - 1} models, 1 retired"
-    assert told in board(reader).text
-    assert told in board(reader, q="nobody").text
-    assert told in reader.get("/", headers=PAGE).text
-    hidden = board(reader, retired="hide").text
-    assert f"{len(NAMES) - 1} models ·" in hidden
-    assert "1 retired" not in hidden
-
-
 def test_a_filtered_board_has_a_permalink_that_shows_the_same(reader):
     assert "to this board" in board(reader).text
     filtered = board(reader, category="maths", excluded="counted").text
@@ -402,27 +339,6 @@ def test_a_filtered_board_has_a_permalink_that_shows_the_same(reader):
         == reader.get("/arenas/arena/board.csv", params={"category": "maths", "excluded": "counted"}).content
     )
     assert reader.get(f"/arenas/arena/boards/{sha256}?category=art", headers=PAGE).status_code == 404
-
-
-def test_a_filtered_board_says_what_is_settled_and_has_numbers(reader):
-    html = board(reader, category="maths").text
-    said = reader.get("/api/v1/arenas/arena/board", params={"category": "maths"}).json()
-    assert said["settled"]["text"] in html
-    rows = table_of(html)[1]
-    for shown, row in zip(rows, said["rows"], strict=True):
-        assert shown[0][0] == ranks(row)
-        assert shown[2] == (NUMBER(row["conservative"]), f"rating {NUMBER(row['rating'])}")
-        assert shown[5:8] == [
-            (NUMBER(row["consistency"]), ""), (NUMBER(row["spread"], 2), ""), (NUMBER(row["average_score"], 2), ""),
-        ]  # fmt: skip
-
-
-def test_a_page_of_two_boards_looks_for_news_of_both(reader):
-    html = board(reader, source="both").text
-    shown = re.search(r'data-snapshot="([^"]*)" data-newest="([^"]*)"', html)
-    newest = reader.get(shown[2])
-    assert [*newest.json()["snapshots"].values()] == shown[1].split(" ")
-    assert reader.get(shown[2], headers={"if-none-match": newest.headers["etag"]}).status_code == 304
 
 
 def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_once(place, monkeypatch):
@@ -451,12 +367,6 @@ def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_o
         assert all(answer.headers["retry-after"] == "1" for answer in first)
         assert {answer.result().status_code for answer in answers} == {200, 503}
     assert len(drawn) <= len(asked)
-
-
-def test_gzip_is_sent_only_to_who_takes_it(reader):
-    for path in ("", "/board.csv", "/charts/ratings.svg"):
-        answer = reader.get(f"/arenas/arena{path}", headers={**PAGE, "accept-encoding": "gzip;q=0"})
-        assert "content-encoding" not in answer.headers
 
 
 def test_a_page_is_made_once_however_its_address_is_spelled(reader):
@@ -522,54 +432,6 @@ def test_folded_filters_say_which_are_chosen(reader, query, told):
     assert " ".join(re.sub(r"<[^>]*>", "", found[1]).split()) == told
 
 
-def test_a_revealed_name_has_rank_and_votes_and_no_change(place):
-    voter = place.client()
-    document = voter.get("/api/v1/arenas/arena/board").json()
-    assert any(row["delta"] for row in document["rows"])
-    matchup = voter.post("/api/v1/arenas/arena/matchups", json={}).json()["matchup"]
-    voter.post(
-        f"/api/v1/matchups/{matchup}/vote", json={"winner": "model_a", "reveal": True}
-    ).raise_for_status()
-    page = voter.get(f"/matchups/{matchup}", headers={"accept": "text/html"}).text
-    places = re.findall(
-        r'<p class="named-place[^"]*">(.*?)</p>', re.sub(r"</?bdi[^>]*>", "", page), re.DOTALL
-    )
-    rows = {
-        f"rank {ranks(row)} · {NUMBER(row['votes'])} votes"
-        for row in document["rows"]
-        if row["rank"] is not None
-    }
-    assert len(places) == 2
-    assert {" ".join(place.split()) for place in places} <= rows
-
-
-def test_a_rating_without_an_interval_borrows_none(reader):
-    for line in board_lines(BoardDocument.from_dict(published(reader, "bradley-terry", cross_check=None))):
-        assert line.rd is not None
-        assert line.drawn is None
-
-
-def test_models_on_one_board_only_are_listed_beside_a_dash(reader):
-    document = reader.get("/api/v1/arenas/arena/board").json()
-    whole = BoardDocument.from_dict(document)
-    people, judges = full_view(whole), full_view(replace(whole, rows=whole.rows[2:]))
-    for views, (known, missing) in (
-        ((people, judges), ("human", "judge")),
-        ((judges, people), ("judge", "human")),
-    ):
-        rows = {row["model"]: row for row in download_rows(views, BoardQuery())[1]}
-        assert len(rows) == len(document["rows"])
-        first = rows[document["rows"][0]["model"]]
-        assert (first[f"{known}_place"], first[f"{missing}_place"], first["ranks_apart"]) == (1, None, None)
-
-
-def test_findings_of_two_boards_say_whose_they_are(reader):
-    html = board(reader, source="both", category="maths").text
-    assert "People's board:" in html
-    assert "Judges' board:" in html
-    assert "board:</strong>" not in board(reader, category="maths").text
-
-
 @pytest.mark.parametrize(
     ("value", "usual", "shown"), [(60.04, 1, "60.04"), (60.004, 1, "60.004"), (60.0001, 1, "60.000"), (61.2, 1, "61.2")]
 )  # fmt: skip
@@ -582,18 +444,6 @@ def test_a_value_that_misses_its_bar_is_seen_to(value, usual, shown):
 @pytest.mark.parametrize(("share", "shown"), [(0.996, "99"), (1.0, "100"), (0.29, "29"), (0.0, "0")])
 def test_coverage_is_never_rounded_up(share, shown):
     assert PERCENT(floor_percent(share)).startswith(f"{shown}\u202f")
-
-
-def test_the_table_beside_a_heatmap_has_its_numbers(reader, place):
-    rows = reader.get("/api/v1/arenas/arena/models/northlight-2").json()["head_to_head"]
-    met = {row["opponent"]: row for row in rows}
-    spec = reader.get("/arenas/arena/charts/win-rates.json").json()
-    (data,) = spec.get("datasets", {"": spec.get("data", {}).get("values")}).values()
-    cells = {cell["column"]: cell for cell in data if cell["row"] == "northlight-2"}
-    assert cells
-    for opponent, cell in cells.items():
-        assert cell["score"] == pytest.approx(met[opponent]["score"], abs=1e-4)
-        assert cell["battles"] == met[opponent]["votes"] - met[opponent]["both_bad"]
 
 
 def test_without_the_drawing_library_the_tables_stay(reader, monkeypatch):

@@ -1,17 +1,14 @@
 """Boards by HTTP: the bytes that were published, once to each reader, and only to those who may."""
 
-import asyncio
 import hashlib
 import json
 
 import pytest
 
-from support.live_arenas import make_arena
 from support.postgres_servers import fresh_database
-from support.served import make_token, served
-from support.voted_arenas import rate, rate_and_show, voted
+from support.served import served
+from support.voted_arenas import rate, voted
 from tiltyard.postgres.connections import connect
-from tiltyard.settings.arena_settings import ArenaSettings
 
 ARENA = "/api/v1/arenas/arena"
 
@@ -64,19 +61,6 @@ def test_whoever_has_it_is_not_sent_it_again(reader, path):
     assert reader.get(f"{ARENA}/{path}", headers={"if-none-match": '"other"'}).status_code == 200
 
 
-def test_retired_models_stand_last_and_can_be_left_out(database, tmp_path):
-    voted(database, votes=20)
-    with served(database, folder=tmp_path) as running:
-        admin = running.client(make_token(database, "admin"))
-        assert admin.post(f"{ARENA}/models/model-2/retire").status_code == 200
-        rate_and_show(running)
-        whole = admin.get(f"{ARENA}/board").json()
-        assert [row["model"] for row in whole["rows"] if not row["enabled"]] == ["model-2"]
-        assert whole["rows"][-1]["model"] == "model-2"
-        shown = admin.get(f"{ARENA}/board", params={"retired": False}).json()
-        assert shown == whole | {"rows": whole["rows"][:-1]}
-
-
 def test_filters_say_that_they_are_filters(reader):
     board = reader.get(f"{ARENA}/board", params={"category": "maths"}).json()
     assert board["filter"] == {"category": "maths", "language": None, "lane": "all"}
@@ -119,40 +103,6 @@ def test_what_is_not_there_is_refused_in_plain_words(reader, path, status):
     answer = reader.get(f"{ARENA}/{path}")
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
-
-
-def test_there_are_no_reports_before_the_first_week(reader):
-    assert reader.get(f"{ARENA}/reports").json() == {"reports": []}
-
-
-def test_a_closed_arena_is_there_only_for_those_with_a_right_to_it(database, tmp_path):
-    asyncio.run(make_arena(database, name="hidden", settings=ArenaSettings(visibility="closed")))
-    asyncio.run(make_arena(database, name="arena"))
-    rate(database)
-    paths = ("", "/board", "/snapshots", "/reports", "/models/model-1", "/battles", "/policy")
-    with served(database, folder=tmp_path) as running:
-        clients = {
-            "nobody": running.client(),
-            "other": running.client(make_token(database, "read", arena="arena", name="other")),
-            "importer": running.client(make_token(database, "import", name="importer")),
-            "reader": running.client(make_token(database, "read", name="reader")),
-            "own": running.client(make_token(database, "read", arena="hidden", name="own")),
-        }
-        for who, client in clients.items():
-            welcome = who in {"reader", "own"}
-            shown = [one["arena"] for one in client.get("/api/v1/arenas").json()["arenas"]]
-            assert shown == (["arena", "hidden"] if welcome else ["arena"])
-            for path in paths:
-                answer = client.get(f"/api/v1/arenas/hidden{path}")
-                assert answer.status_code == (200 if welcome else 404), (who, path)
-                same = client.get(f"/api/v1/arenas/nowhere{path}")
-                if not welcome:
-                    told, other = answer.json(), same.json()
-                    assert told["type"] == other["type"]
-                    assert told["detail"].replace("hidden", "nowhere") == other["detail"]
-        board = clients["reader"].get("/api/v1/arenas/hidden/board")
-        assert board.headers["cache-control"].startswith("private")
-        assert board.headers["vary"] == "Authorization, Cookie"
 
 
 def test_nothing_that_readers_get_holds_a_prompt_or_a_response(reader, database_with_boards):

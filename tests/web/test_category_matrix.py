@@ -78,20 +78,6 @@ def test_few_votes_are_counted_and_rank_nobody(server, template, tmp_path):
     assert "No model has" not in html
 
 
-def test_a_young_arena_is_told_what_is_missing(server, template, tmp_path):
-    with fresh_database(server, template) as database:
-        arena = made_arena(database, 4, 12)
-        with connect(database) as connection:
-            connection.execute("UPDATE prompts SET category = CASE WHEN prompt < 6 THEN 'a' ELSE 'b' END")
-        lay_votes(database, arena.arena, 20, 4, 12, sessions=5)
-        close_window(database, arena.arena)
-        rate(database)
-        with served(database, folder=tmp_path) as running:
-            html = running.client().get(MATRIX, headers=PAGE).text
-    assert all("of 30 votes" in cell for row in cells(html) for cell in row[1:])
-    assert "No model has" in html
-
-
 def test_without_categories_there_is_no_matrix(server, template, tmp_path):
     with fresh_database(server, template) as database:
         arena = made_arena(database, 3, 6)

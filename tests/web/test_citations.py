@@ -105,15 +105,6 @@ def test_nothing_that_counts_excluded_votes_is_offered_to_cite(place):
         assert [one.snapshot for one in client.snapshots("arena") if one.citable] == [newest["snapshot"]]
 
 
-@pytest.mark.slow
-def test_the_next_evaluation_can_be_cited_again(place):
-    place.exclude(sessions=[SESSION])
-    asyncio.run(_more_votes(place, 200))
-    evaluated = next(one for one in place.snapshots() if one["evaluated"])
-    assert (evaluated["generation"], evaluated["citable"]) == (1, True)
-    assert [sha256 for sha256, _ in cited_of(board(place.reader).text)] == [evaluated["snapshot"]]
-
-
 def test_an_old_permalink_opens_and_says_what_was_excluded_since(place):
     old = next(one for one in place.snapshots() if one["evaluated"])
     first = place.exclude(sessions=[SESSION])
@@ -129,31 +120,6 @@ def test_an_old_permalink_opens_and_says_what_was_excluded_since(place):
     document = place.reader.get(f"{ARENA}/snapshots/{old['snapshot']}")
     assert document.status_code == 200, "what was published stays as it was"
     assert document.json()["generation"] == 0
-
-
-@pytest.mark.slow
-def test_votes_that_came_back_are_told_of_too(place):
-    old = next(one for one in place.snapshots() if one["evaluated"])
-    made = place.exclude(sessions=[SESSION])
-    without = place.snapshots()[0]
-    path = f"{ARENA}/exclusions/{made['exclusion']}/restore"
-    assert place.operator.post(path).status_code == 200
-    place.rate()
-    assert place.snapshots()[0]["generation"] == 2
-    assert f"{made['votes']} excluded votes" in place.page(without["snapshot"])
-    html = place.page(old["snapshot"])
-    assert "excluded since" not in html
-    assert "count again" not in html
-    assert [one["generation"] for one in place.snapshots() if one["citable"]] == [2]
-
-
-@pytest.mark.slow
-def test_an_exclusion_of_later_votes_says_nothing_of_a_board_before_them(place):
-    old = next(one for one in place.snapshots() if one["evaluated"])
-    later = _votes_until(place, 10**9, SESSION)[-1]
-    assert later not in _votes_until(place, old["position"], SESSION)
-    place.exclude(matchups=[later])
-    assert "excluded since" not in place.page(old["snapshot"])
 
 
 async def _more_votes(place, votes):

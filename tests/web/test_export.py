@@ -3,10 +3,7 @@
 import hashlib
 import io
 import json
-import socket
-import time
 import zipfile
-from contextlib import ExitStack
 
 import pytest
 
@@ -17,7 +14,6 @@ from support.served import make_token, served
 from support.voted_arenas import close_window, lay_votes, rate, voted
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
-from tiltyard.web.routes.battles import ExportSlots
 
 BATTLES = "/api/v1/arenas/arena/battles"
 EXACT = f"{BATTLES}/exact"
@@ -154,44 +150,3 @@ def test_releases_end_at_permanent_boards_and_verify(server, template, tmp_path)
             assert reader.get(BATTLES, params={"snapshot": newest["snapshot"]}).status_code == 422
             rows = reader.get(BATTLES, params={"snapshot": lasting[-1]["snapshot"]}).text.count("\n")
             assert rows == lasting[-1]["votes"]
-
-
-@pytest.mark.slow
-def test_a_reader_who_leaves_gives_up_its_place(database, tmp_path):
-    made_arena(database, 4, 10)
-    lay_votes(database, 1, 6_000, 4, 10)
-    with served(database, folder=tmp_path) as running:
-        for _ in range(6):
-            client = running.client()
-            with client.stream("GET", BATTLES) as answer:
-                assert answer.status_code in {200, 503}
-                next(answer.iter_bytes())
-        last = running.client()
-        end = time.monotonic() + 60
-        while (answer := last.get(BATTLES)).status_code != 200:
-            assert answer.headers["retry-after"] == "10"
-            assert time.monotonic() < end, "readers who left keep their places"
-            time.sleep(0.05)
-        assert answer.text.count("\n") == 6_000
-
-
-@pytest.mark.slow
-def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monkeypatch, caplog):
-    caplog.set_level("INFO", "tiltyard.web.routes.battles")
-    monkeypatch.setattr("tiltyard.web.routes.battles._STALLED_READER_SECONDS", 0.5)
-    made_arena(database, 4, 10)
-    lay_votes(database, 1, 40_000, 4, 10)
-    with served(database, folder=tmp_path) as running, ExitStack() as stalled:
-        host, _, port = running.url.removeprefix("http://").partition(":")
-        for _ in range(2):
-            idle = stalled.enter_context(socket.socket())
-            idle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            idle.connect((host, int(port)))
-            idle.sendall(f"GET {BATTLES} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
-            assert idle.recv(12) == b"HTTP/1.1 200"
-        slots = running.context.shared(ExportSlots, ExportSlots)
-        end = time.monotonic() + 60
-        while caplog.text.count("the client read nothing") < 2 or len(slots):
-            assert time.monotonic() < end, "stalled readers keep their places"
-            time.sleep(0.02)
-        assert running.client().get(BATTLES).status_code == 200

@@ -90,15 +90,6 @@ def test_without_scripts_one_asks_waits_compares_and_votes(live):
     assert "Ask two models" in visitor.get("/arenas/arena/vote").text
 
 
-def test_what_is_shown_at_the_end_is_what_the_vote_page_would_show(live):
-    visitor, path = ask(live)
-    page = complete(visitor, path)
-    from tiltyard.web.texts import render_text
-
-    for text in (LONG, SHORT):
-        assert str(render_text(text)).strip() in page
-
-
 def test_a_vote_before_both_are_complete_is_refused_with_the_reason(live):
     live.answer(steady(LONG, rate=200))
     visitor, path = ask(live)
@@ -238,13 +229,6 @@ def test_a_void_battle_says_so_and_offers_the_same_prompt(live):
     assert "does not count" not in visitor.get("/arenas/arena/vote").text
 
 
-def test_ask_again_skips_an_open_battle(live):
-    visitor, path = ask(live)
-    again = visitor.post(path.replace("/matchups/", "/live/") + "/again")
-    assert again.headers["location"] != path
-    assert "Skipped" in visitor.get(path).text
-
-
 def test_a_new_prompt_waits_for_the_vote_and_is_kept(live):
     visitor, path = ask(live)
     refused = visitor.post("/arenas/arena/ask", data={"prompt": "Something else"})
@@ -259,17 +243,6 @@ def test_a_new_prompt_waits_for_the_vote_and_is_kept(live):
     assert asked.status_code == 303
     # The vote before became final: its names are told.
     assert "model-0" in visitor.get(path).text
-
-
-@pytest.mark.parametrize(
-    ("prompt", "sentence"),
-    [("  ", "Write a prompt first."), ("x" * 8_001, "8,001 characters; this arena takes at most 8,000")],
-)
-def test_a_prompt_that_cannot_be_sent_is_kept(live, prompt, sentence):
-    visitor = new_visitor(live)
-    refused = visitor.post("/arenas/arena/ask", data={"prompt": prompt})
-    assert refused.status_code == 422
-    assert sentence in refused.text
 
 
 def test_waiting_in_line_tells_the_place_and_when(live):
@@ -312,48 +285,3 @@ def test_a_live_arena_serves_nothing_by_itself(live):
         visitor.post("/arenas/arena/vote/ahead", data={"shown": path.rpartition("/")[2]}).status_code == 404
     )
     assert visitor.post(f"{path}/skip").headers["location"] == "/arenas/arena/vote"
-
-
-def test_ones_battles_are_listed(live):
-    visitor, path = ask(live, "First **prompt** of mine")
-    page = visitor.get("/arenas/arena/mine").text
-    assert "First" in page
-    assert f'href="{path}"' in page
-    assert "not voted on" in page
-
-
-@pytest.mark.parametrize(
-    ("setting", "sentence"),
-    [
-        ("live_budget_dollars", "budget is used up"),
-        ("live_day_dollars", "budget is used up"),
-        ("live_voter_day_dollars", "for one voter"),
-    ],
-)
-def test_a_spent_budget_is_told_and_the_prompt_is_kept(live, setting, sentence):
-    name = setting.replace("_", "-")
-    live.add(name, **{setting: 0.000001})
-    refused = new_visitor(live).post(f"/arenas/{name}/ask", data={"prompt": "Too dear?"})
-    assert refused.status_code == 409
-    assert sentence in refused.text
-    assert ">Too dear?</textarea>" in refused.text
-
-
-def test_an_arena_may_ask_for_a_verdict_on_each_turn(live):
-    live.add("by-turn", live_votes="turn", live_turns=2)
-    visitor, path = ask(live, arena="by-turn")
-    page, acts = complete(visitor, path), path.replace("/matchups/", "/live/")
-    assert "your last prompt" in page
-    assert 'class="follow-up"' not in page
-    assert visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "x"}).status_code == 422
-    told = visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "tie"}, follow_redirects=True).text
-    assert "your last prompt" not in told
-    assert 'class="follow-up"' in told
-    visitor.post(f"{acts}/follow-up", data={"prompt": "More?"})
-    page = complete(visitor, path)
-    assert "at most 2 prompts" in page
-
-
-def test_a_mark_is_three_numbers():
-    assert FrameMark.parsed("1.2.3") is not None
-    assert not any(map(FrameMark.parsed, ("", "1.2", "1.2.x", "1.2.3.4", "1.2.²", "-1.2.3")))

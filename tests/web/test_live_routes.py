@@ -96,47 +96,6 @@ def test_a_whole_battle(site: LiveSite) -> None:
     assert [one["role"] for one in second] == ["user", "assistant", "user"]
 
 
-def test_a_reader_that_comes_back_gets_the_rest(site: LiveSite) -> None:
-    arena = site.add("back", [f"slow-{number}@tokens=120,rate=100" for number in range(2)])
-    client = arena.client()
-    battle = client.post(arena.ask, json={"prompt": "Tell me more."}).json()
-    first = read_stream(client, battle, most=600)
-    events = parse_events(first[: first.rindex(b"\n\n") + 2])
-    assert events[-1].data["state"] == "streaming"
-    reloaded = client.get(f"/api/v1/live/{battle['matchup']}").json()["turns"][-1]
-    assert reloaded["a"].startswith(shown_texts(events)[0])
-    rest = parse_events(read_stream(client, battle, after=events[-1].id))
-    whole = shown_texts([*events, *rest])
-    stored = client.get(f"/api/v1/live/{battle['matchup']}").json()["turns"][-1]
-    assert whole == (stored["a"], stored["b"])
-    assert len(whole[0].split()) == 120
-    # By the address too, for a page that was loaded with some of it.
-    tail = client.get(battle["frames"], params={"after": f"1.{len(whole[0]) - 5}.{len(whole[1])}"})
-    assert shown_texts(parse_events(tail.content)) == (whole[0][-5:], "")
-    # Whoever claims to have more than there is, gets the mark of what there is.
-    (end,) = parse_events(client.get(battle["frames"], params={"after": "1.999999.3"}).content)
-    assert end.id == f"1.{len(whole[0])}.{len(whole[1])}"
-    assert (end.data["a"], end.data["b"]) == ("", whole[1][3:])
-
-
-def test_stop_again_and_a_second_tab(site: LiveSite) -> None:
-    arena = site.add("stop", [f"drip-{number}@tokens=400,rate=40" for number in range(2)])
-    client = arena.client()
-    battle = client.post(arena.ask, json={"prompt": "Go on."}).json()
-    read_stream(client, battle, most=400)
-    stopped = client.post(f"/api/v1/live/{battle['matchup']}/stop").json()
-    assert stopped["turns"][0]["state"] == "stopped"
-    assert len(stopped["turns"][0]["a"]) == len(stopped["turns"][0]["b"]) > 0
-    for _ in range(2):
-        (event,) = parse_events(read_stream(client, battle))
-        assert (event.data["state"], event.data["a"]) == ("stopped", stopped["turns"][0]["a"])
-    second = client.post(f"/api/v1/live/{battle['matchup']}/again")
-    assert second.status_code == 201
-    assert second.json()["matchup"] != battle["matchup"]
-    assert client.get(f"/api/v1/live/{battle['matchup']}").json()["state"] == "skipped"
-    client.post(f"/api/v1/live/{second.json()['matchup']}/stop")
-
-
 def test_requests_that_are_wrong(site: LiveSite) -> None:
     arena = site.add("wrong", QUICK, live_prompt_characters=50)
     client = arena.client()
@@ -233,20 +192,6 @@ def test_faults_of_a_provider_void_the_battle_and_say_nothing(site: LiveSite, pa
 
 def _clients(arena: LiveArena, count: int) -> list[Any]:
     return [arena.client() for _ in range(count)]
-
-
-def test_one_failure_before_anything_is_shown_is_not_noticed(site: LiveSite) -> None:
-    models = ["once-0", "once-1"]
-    for model in models:
-        site.upstream.script(model, fault="500", times=1, tokens=20)
-    arena = site.add("once", models)
-    client = arena.client()
-    battle = client.post(arena.ask, json={"prompt": "Anything?"}).json()
-    events = parse_events(read_stream(client, battle))
-    assert events[-1].data["state"] == "done"
-    calls = arena.rows("SELECT state, cost FROM live_calls WHERE arena = %s ORDER BY call")
-    assert sorted(state for state, _ in calls) == ["done", "done", "failed", "failed"]
-    assert all(cost == 0 for state, cost in calls if state == "failed")
 
 
 def test_readers_of_one_battle_are_limited(site: LiveSite) -> None:

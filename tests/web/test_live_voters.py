@@ -56,18 +56,6 @@ def test_each_use_of_an_invitation_has_a_budget_of_its_own(database: str, upstre
         assert refused.json()["type"] == "urn:tiltyard:problem:out-of-budget"
 
 
-def test_a_skip_in_mid_stream_lets_the_voter_ask_at_once(database: str, upstream: FaultyUpstream) -> None:
-    with live_site(database, upstream, SLOW) as site:
-        client = site.client()
-        battle = client.post(ASK, json={"prompt": "Go on."}).json()
-        read_stream(client, battle, most=300)
-        assert site.context.service_status.read().live_turns == (1, 0)
-        assert client.post(f"/api/v1/matchups/{battle['matchup']}/skip", json={}).status_code == 200
-        second = client.post(ASK, json={"prompt": "And now?"})
-        assert second.status_code == 201, second.text
-        client.post(f"/api/v1/live/{second.json()['matchup']}/stop")
-
-
 def test_voters_are_told_no_budget_and_operators_are(database: str, upstream: FaultyUpstream) -> None:
     with live_site(database, upstream, QUICK, live_day_dollars=4.0) as site:
         for token, told in ((None, False), (make_token(database, "admin"), True)):

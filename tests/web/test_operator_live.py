@@ -6,7 +6,6 @@ import re
 import pytest
 
 from support.operating import audited, copied, located, signed
-from support.voted_arenas import rate_and_show
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.live.live_arena import NewEntrant, make_live_arena
@@ -78,31 +77,6 @@ def test_the_page_tells_who_answers_how_well_and_what_it_costs(running):
     assert "/operator/arenas/live/live" in client.get("/operator/arenas/live").text
     assert "/operator/arenas/arena/live" not in client.get("/operator/arenas/arena").text
     assert "compares stored responses" in client.get("/operator/arenas/arena/live").text
-
-
-def test_pages_of_a_live_arena_speak_of_categories(running):
-    """Its prompts are written by voters: what is covered, and what models are compared in, are categories."""
-    rate_and_show(running)
-    client = signed(running)
-    client.headers["accept"] = "text/html"
-    board = client.get("/arenas/live").text
-    for words in (
-        "Share of categories",
-        "over categories",
-        "Categories covered",
-    ):
-        assert words in board, words
-    model = client.get("/arenas/live/models/Heron").text
-    assert '<h2 id="prompts">Categories</h2>' in model
-    assert "Response history" not in model
-    for page in (board, model):
-        assert "of prompts" not in page
-        assert "Prompts" not in page
-    other = client.get("/arenas/arena").text
-    assert "Share of prompts" in other
-    preview = client.get("/operator/arenas/live/preview").text
-    assert "voters write the" in preview
-    assert "Next prompt" not in preview
 
 
 def test_a_live_arena_has_settings_of_its_own(running):

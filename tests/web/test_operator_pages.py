@@ -129,16 +129,6 @@ def test_the_sign_in_page_says_that_a_session_has_expired(running):
     assert lapsed in client.get("/operator/sign-in").text
 
 
-def test_signing_out_ends_it(running):
-    client = signed(running)
-    cookie = client.cookies[OPERATOR_COOKIE]
-    answer = client.post("/operator/sign-out")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    assert client.get("/operator").status_code == 303
-    client.cookies.set(OPERATOR_COOKIE, cookie)
-    assert client.get("/operator").status_code == 303
-
-
 @pytest.mark.parametrize(
     ("asked", "led"),
     [
@@ -251,21 +241,6 @@ def test_a_preview_warns_of_responses_that_name_a_model(running):
     assert 'id="names"' not in plain
 
 
-def test_a_token_is_revoked_after_a_question(running):
-    client = signed(running)
-    listed = client.get("/operator/tokens").text
-    assert 'action="/operator/tokens/1/revoke"' not in listed
-    assert 'href="/operator/tokens/1/revoke"' in listed
-    page = client.get("/operator/tokens/1/revoke").text
-    assert "a judge" in page
-    assert "cannot be undone" in page
-    assert audited(running, arena=False) == []
-    assert client.post("/operator/tokens/1/revoke").status_code == 303
-    assert [action for _, action, _ in audited(running, arena=False)] == ["revoke token"]
-    for none in (1, 99):
-        assert client.get(f"/operator/tokens/{none}/revoke").status_code == 404
-
-
 def test_a_judge_is_called_by_the_name_of_its_token(running):
     judge = running.client(make_token(running.database, "judge", name="Portia <b>"))
     matchup = judge.post("/api/v1/arenas/arena/matchups").json()["matchup"]
@@ -302,29 +277,6 @@ def test_voters_are_listed_by_their_votes_with_what_they_did(seen):
         listed.append((session, int(votes)))
     assert sorted(listed) == sorted(cast)
     assert [votes for _, votes in listed] == sorted((votes for _, votes in listed), reverse=True)
-
-
-def test_a_new_panel_says_that_there_is_nothing_to_compare(seen):
-    page = signed(seen).get("/operator/arenas/arena/panels/1").text
-    assert "nothing to compare" in page
-    assert "of all raters" not in page, "an empty table"
-    assert "too few prompts" not in page
-
-
-def test_tags_and_reasons_are_words(running):
-    with connect(running.database) as connection:
-        connection.execute(
-            "INSERT INTO remarks (arena, source, serial, session, tags) SELECT arena, source, serial, session, "
-            "ARRAY['follows-instructions'] FROM matchups WHERE serial = 0"
-        )
-    client = signed(running)
-    page = client.get("/operator/arenas/arena/remarks").text
-    assert "follows instructions" in page
-    assert "follows-instructions" not in page
-
-
-def test_settings_say_when_the_board_follows(seen):
-    assert "the next vote" in signed(seen).get("/operator/arenas/arena/settings").text
 
 
 def test_every_constant_and_setting_is_called_by_words_first(seen):

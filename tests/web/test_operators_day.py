@@ -1,7 +1,6 @@
 """What an operator does in a day, by HTTP: stages, texts, preview, search, hiding, and many votes at once."""
 
 import html
-import json
 import re
 from itertools import pairwise
 
@@ -18,9 +17,7 @@ from support.operating import (
     signed,
     voted_database,
 )
-from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.postgres.connections import connect
-from tiltyard.web.pages.operator.answers import WrittenPrompt
 
 ARENA = "/operator/arenas/arena"
 
@@ -153,31 +150,6 @@ def test_a_pause_shows_the_operators_words_and_the_board_stays(running):
     assert running.client().post("/api/v1/arenas/arena/matchups").status_code in (200, 201)
 
 
-def test_an_archived_arena_leaves_the_home_page_and_keeps_its_board(running):
-    client, reader = signed(running), running.client()
-    assert "/arenas/arena" in reader.get("/").text
-    assert client.post(f"{ARENA}/texts", data={"pause": "Back on Monday."}).status_code == 303
-    assert "no more votes" in client.get(f"{ARENA}/stage/confirm?act=archive").text
-    staged(client, "archive")
-    assert "/arenas/arena" not in reader.get("/").text
-    board = reader.get("/arenas/arena")
-    assert (board.status_code, "Voting has ended" in board.text) == (200, True)
-    page = reader.get("/arenas/arena/vote").text
-    assert "Voting has ended" in page
-    assert "Back on Monday" not in page
-    page = client.get(f"{ARENA}/answers").text
-    assert "cannot change" in page
-    assert 'type="file"' not in page
-    assert "<textarea" not in client.get(f"{ARENA}/answers/write").text
-    assert "Retire…" not in client.get(f"{ARENA}/models").text
-    assert client.post(f"{ARENA}/models/retire", data={"model": "model-1"}).status_code == 409
-    where = sent(client, lines(row())).headers["location"]
-    refused = client.post(f"{where}/let-in", data={"expected": "1", "enable": "true"})
-    assert (refused.status_code, "reopen it first" in refused.text) == (409, True)
-    staged(client, "reopen")
-    assert "/arenas/arena" in reader.get("/").text
-
-
 def test_a_deletion_needs_the_name_and_can_be_undone(running):
     client, reader = signed(running), running.client()
     page = client.get(f"{ARENA}/stage/delete").text
@@ -192,15 +164,6 @@ def test_a_deletion_needs_the_name_and_can_be_undone(running):
     assert client.post(f"{ARENA}/stage/keep").status_code == 303
     assert reader.get("/arenas/arena").status_code == 200
     assert [action for _, action, _ in audited(running)] == ["request deletion", "restore arena"]
-
-
-def test_a_stage_cannot_be_made_up(running):
-    client = signed(running)
-    for act in ("", "draft", "delete", "keep", HOSTILE):
-        staged(client, act, 422)
-    assert client.get(f"{ARENA}/stage/confirm", params={"act": "keep"}).status_code == 422
-    token = client.patch("/api/v1/arenas/arena", json={"settings": {"stage": "deleted"}})
-    assert (token.status_code, "Stage" in token.text) == (422, True)
 
 
 # Texts and consent
@@ -232,20 +195,6 @@ def test_consent_is_asked_once_for_each_version_and_kept_by_its_hash(running):
     assert "data-matchup" not in page
     client.post(f"{ARENA}/texts", data=form | {"consent": ""})
     assert "data-matchup" in voter.get("/arenas/arena/vote").text
-
-
-def test_texts_are_previewed_saved_and_bounded(running):
-    client = signed(running)
-    where = f"{ARENA}/texts"
-    shown = client.post(where, data={"thanks": "**Thank you**", "act": "preview"})
-    assert (shown.status_code, "<strong>Thank you" in shown.text) == (200, True)
-    assert audited(running) == []
-    located(client.post(where, data={"thanks": "Thank\r\nyou"}), "texts", "arenas", "arena", "texts")
-    located(client.post(where, data={"thanks": "Thank\nyou"}), "unchanged", "arenas", "arena", "texts")
-    long = client.post(where, data={"thanks": "x" * 20_001})
-    assert (long.status_code, "at most 20000" in long.text) == (422, True)
-    ((_, action, detail),) = audited(running)
-    assert (action, detail["content"]) == ("change text", ["", "Thank\nyou"])
 
 
 # Preview, search, hide
@@ -292,16 +241,6 @@ def test_prompts_are_found_by_text_model_category_and_complaint(running):
     assert found(client, only="hidden") == []
     assert client.get(f"{ARENA}/prompts", params={"model": "none"}).status_code == 404
     assert client.get(f"{ARENA}/prompts", params={"only": "none"}).status_code == 422
-
-
-def test_a_search_looks_at_so_many_prompts_at_once_and_goes_on(running, monkeypatch):
-    monkeypatch.setattr("tiltyard.arena.content.prompt_browser.SEARCHED_PROMPT_LIMIT", 2)
-    client = signed(running)
-    page, seen = client.get(f"{ARENA}/prompts", params={"q": "what about 5"}), 1
-    while not re.findall(r"view\?prompt=", page.text):
-        (more,) = re.findall(r'href="([^"]*after=\d+)"', page.text)
-        page, seen = client.get(html.unescape(more)), seen + 1
-    assert (seen, "prompt-5" in page.text) == (3, True)
 
 
 def test_a_response_is_hidden_with_one_click_and_shown_again(running):
@@ -362,35 +301,6 @@ def test_many_sessions_are_excluded_for_one_reason_and_restored(running):
     assert rated(running, "arena") == before
 
 
-def test_some_votes_of_one_session_are_excluded(running):
-    client = signed(running)
-    votes = re.findall(r'name="matchup" value="([0-9a-f-]+)"', client.get(f"{ARENA}/voters/1").text)[:2]
-    asked = {"matchup": votes, "reason": "a slip"}
-    assert "Exclude 2 selected votes?" in client.get(f"{ARENA}/exclude", params=asked).text
-    before = rated(running, "arena")
-    located(client.post(f"{ARENA}/exclude", data=asked), "excluded", "arenas", "arena", "exclusions")
-    assert rated(running, "arena") == before - 2
-
-
-def test_a_selection_that_is_empty_wrong_or_without_a_reason_excludes_nothing(running):
-    client = signed(running)
-    for method in (
-        lambda form: client.get(f"{ARENA}/exclude", params=form),
-        lambda form: client.post(f"{ARENA}/exclude", data=form),
-    ):
-        for form, status in (
-            ({}, 422),
-            ({"reason": "r"}, 422),
-            ({"session": ["1"]}, 422),
-            ({"session": ["none"], "reason": "r"}, 422),
-            ({"matchup": ["1"], "reason": "r"}, 422),
-            ({"session": ["1"] * 201, "reason": "r"}, 422),
-            ({"session": ["77777"], "reason": "r"}, 404),
-        ):
-            assert method(form).status_code == status, form
-    assert audited(running) == []
-
-
 # Answers
 
 
@@ -431,30 +341,3 @@ def test_a_prompt_written_by_hand_is_checked_as_an_upload_is(running):
         ).fetchone()
     assert kept[:2] == ("Say\n<b>hi</b>", "greetings")
     assert re.fullmatch("say-b-hi-b-[0-9a-f]{8}", kept[2])
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Which bridge is older, and by how many years?", "which-bridge-is-older-and-"),
-        ("…?!\u202e", ""),
-        ("橋はどこですか", "橋はどこですか-"),
-        ("\u0627" * 500, "\u0627" * 60 + "-"),
-    ],
-)
-def test_a_prompt_that_nobody_named_is_called_by_its_first_words(text, words):
-    (row,) = map(json.loads, WrittenPrompt(prompt=text, answers=(("m", "r"),)).to_lines().splitlines())
-    name = row["prompt_id"]
-    assert name.startswith(words)
-    assert re.fullmatch("[0-9a-f]{8}", name.removeprefix(words))
-    assert validate_name("prompt_id", name) == name
-
-
-def test_another_tools_file_says_its_format_and_what_is_left_out(running):
-    client = signed(running)
-    where = sent(client, b"prompt,oak-1,elm-2\nWhy?,because,so\n", "table.csv").headers["location"]
-    asked = client.get(where).text
-    assert "format table" in asked
-    assert "Import all" not in asked
-    page = client.get(f"{where}?columns=prompt=prompt&columns=responses=oak-1&columns=responses=elm-2").text
-    assert "Import all 2 rows" in page

@@ -458,7 +458,7 @@ def test_what_is_too_long_is_still_there_to_read(text: str):
     assert sorted("".join(shown.split())) == sorted("".join(text.split()))
 
 
-@pytest.mark.slow(but_every=3)
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("unit", ["x", "<", "\u202e", "a\u202e", "word "])
 def test_what_is_far_too_long_is_cut_and_says_so(unit: str):
     told = "too long to show here"
@@ -497,7 +497,7 @@ _FLOODS = (
 BOUND = 15.0
 
 
-@pytest.mark.slow(but_every=12)
+@pytest.mark.slow(but_every=20)
 @pytest.mark.parametrize("unit", _FLOODS, ids=repr)
 def test_a_flood_is_quick(unit: str):
     """About half a second each on a quiet core."""
@@ -505,15 +505,6 @@ def test_a_flood_is_quick(unit: str):
     start = time.thread_time()
     render_text(text)
     assert time.thread_time() - start < BOUND
-
-
-@pytest.mark.slow(but_every=3)
-@pytest.mark.parametrize("unit", ["*", "[", ">", "\u202ea", "a\n"], ids=repr)
-def test_a_megabyte_is_quick(unit: str):
-    start = time.thread_time()
-    html = render_text(unit * (1_000_000 // len(unit)))
-    assert time.thread_time() - start < BOUND
-    assert len(html) < 10_000_000
 
 
 def _nested(opening: str, closing: str, depth: int) -> str:
@@ -545,7 +536,7 @@ _PATHOLOGICAL = {
 }
 
 
-@pytest.mark.slow(but_every=5)
+@pytest.mark.slow(but_every=13)
 @pytest.mark.parametrize("seconds", [None, 0.02])
 @pytest.mark.parametrize("name", _PATHOLOGICAL)
 def test_a_pathological_text_is_shown_in_time(name: str, seconds: float | None, monkeypatch):

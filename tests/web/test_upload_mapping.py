@@ -54,27 +54,6 @@ def test_columns_are_proposed_confirmed_and_imported(running):
     assert all(name in models(client) for name in ("oak-1", "elm-2", "river-3"))
 
 
-def test_a_wrong_choice_is_said_on_the_same_page(running):
-    client = signed(running)
-    place = uploaded(client)
-    for words in (["prompt=Frage"], ["prompt=Frage", "prompt_id=nothing"], ["model=Frage", "model=LLM"]):
-        shown = client.get(place, params={"columns": words})
-        assert shown.status_code == 200
-        assert "let-in" not in shown.text
-        assert 'class="notice' in shown.text
-    assert client.get(place, params={"columns": ["film=Frage"]}).status_code == 422
-
-
-def test_what_is_left_out_is_counted_before_anything_is_imported(running):
-    client = signed(running)
-    place = uploaded(
-        client, [*ROWS, ROWS[0] | {"Antwort": "noch eine"}, ROWS[1] | {"Frage": "Wo?", "Antwort": ""}]
-    )
-    shown = client.get(place, params={"columns": WORDS}).text
-    assert "leave out 2" in shown
-    assert "9 rows" in shown
-
-
 def test_the_interface_asks_in_fields(running):
     client = running.client(token=make_token(running.database, "import"))
     url = "/api/v1/arenas/arena/responses"

@@ -89,13 +89,6 @@ def test_costs_are_stated_computed_or_not_known_and_never_zero(place):
     assert text.count("<circle") == 3 + 2
 
 
-def test_the_view_of_style_is_there(place):
-    reader = place.client()
-    assert 'href="/arenas/arena/style"' in board(reader).text
-    text = reader.get("/arenas/arena/style", headers=PAGE).text
-    assert "At equal style" in text
-
-
 @pytest.mark.parametrize("view", ["usage", "style"])
 def test_there_is_no_view_of_what_nobody_said(server, template, tmp_path, view):
     with fresh_database(server, template) as database:

@@ -69,14 +69,6 @@ def test_what_is_wrong_is_said_and_nothing_changes(running, client):
     assert state(running) == before
 
 
-def test_a_number_that_is_not_there_can_be_written_again(client):
-    page = client.get(f"{ERASE}?session=99999999")
-    assert page.status_code == 404
-    assert "check the number" in page.text
-    assert 'name="session" type="text" value="99999999"' in page.text
-    assert "Delete permanently" not in page.text
-
-
 def test_a_judge_is_not_a_voter(running, client):
     with connect(running.database) as connection:
         # The voters of this arena were made without rows in the table, so that a judge could have their numbers.

@@ -2,7 +2,6 @@
 
 import re
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from support.live_arenas import made_arena
 from support.matchup_texts import stored_id
@@ -89,28 +88,6 @@ def test_a_matchup_says_what_a_voter_needs_and_nothing_else(shared):
     assert re.fullmatch(r"0-[\w-]{32}", shown["matchup"])
 
 
-def test_the_same_vote_again_is_the_same_and_another_is_refused(shared):
-    client = shared.client()
-    matchup = ask(client)["matchup"]
-    first = vote(client, matchup, "model_b")
-    assert first.status_code == 200
-    assert (first.json()["winner"], first.json()["label"], first.json()["kind"]) == ("model_b", "win", "vote")
-    assert vote(client, matchup, "model_b").json() == first.json()
-    assert problem_of(vote(client, matchup, "model_a")) == "closed"
-    assert problem_of(act(client, matchup, "skip")) == "closed"
-    assert votes_on(shared.database, matchup) == 1
-
-
-def test_many_identical_retries_at_once_count_once(shared):
-    client = shared.client()
-    matchup = ask(client)["matchup"]
-    with ThreadPoolExecutor(12) as pool:
-        answers = list(pool.map(lambda k: vote(client, matchup, ("model_a", "tie")[k % 2]), range(24)))
-    assert {answer.status_code for answer in answers} == {200, 409}
-    assert len({answer.text for answer in answers if answer.status_code == 200}) == 1
-    assert votes_on(shared.database, matchup) == 1
-
-
 def test_a_vote_can_be_undone_until_names_are_shown(shared):
     client = shared.client()
     matchup = ask(client)["matchup"]
@@ -138,24 +115,6 @@ def test_a_vote_can_be_undone_until_names_are_shown(shared):
     assert act(client, other, "reveal").json() == names
     assert problem_of(act(client, other, "undo")) == "closed"
     assert votes_on(shared.database, matchup, other) == 1
-
-
-def test_a_vote_that_reveals_at_once_is_final(shared):
-    client = shared.client()
-    matchup = ask(client)["matchup"]
-    ended = vote(client, matchup, reveal=True).json()
-    assert ended["revealed"]
-    assert ended["undo_until"] is None
-    assert problem_of(act(client, matchup, "undo")) == "closed"
-    assert act(client, matchup, "reveal").status_code == 200
-
-
-def test_a_skipped_matchup_does_not_come_back(shared):
-    client = shared.client()
-    matchup = ask(client)["matchup"]
-    assert act(client, matchup, "skip").json()["kind"] == "skip"
-    assert ask(client)["matchup"] != matchup
-    assert problem_of(client.get(f"/m/{matchup}/a")) == "closed"
 
 
 def test_a_matchup_of_somebody_else_is_like_one_that_never_was(shared):
@@ -194,33 +153,6 @@ def test_a_matchup_that_ran_out_is_gone(database):
         assert gone.status_code == 410
         assert problem_of(vote(client, matchup)) == "expired"
         assert ask(client)["matchup"] != matchup
-
-
-def test_an_arena_that_is_not_there_and_one_that_is_closed_look_alike(database):
-    made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
-    reader, other = make_token(database, "read", arena="shut"), make_token(database, "import")
-    judge = make_token(database, "judge")
-    with served(database) as site:
-        for client in (site.client(), site.client(other)):
-            for method in ("GET", "POST"):
-                told = [
-                    client.request(method, f"/api/v1/arenas/{name}/matchups") for name in ("shut", "none")
-                ]
-                assert {problem_of(each) for each in told} == {"not-found"}
-                shut, none = (each.json()["detail"] for each in told)
-                assert shut.replace("shut", "none") == none
-        assert site.client(reader).post("/api/v1/arenas/shut/matchups").status_code == 403
-        inside = site.client(judge)
-        matchup = inside.post("/api/v1/arenas/shut/matchups").json()["matchup"]
-        assert inside.get(f"/m/{matchup}/a").status_code == 200
-        assert vote(inside, matchup).status_code == 200
-
-
-def test_an_arena_without_models_has_nothing_to_vote_on(database):
-    made_arena(database, models=1)
-    with served(database) as site:
-        answer = site.client().post(ASK)
-        assert (answer.status_code, problem_of(answer)) == (409, "no-matchup")
 
 
 def test_judges_vote_apart_and_say_how_firmly(shared):

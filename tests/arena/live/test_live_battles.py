@@ -7,14 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import pytest
 
 from support.faults.cutting_proxy import cutting_proxy
 from support.folded_votes import rows
 from support.live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
-from support.scripted_streams import ScriptedChat, StreamScript, steady
+from support.scripted_streams import ScriptedChat, StreamScript
 from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_records import FrameMark
 from tiltyard.arena.registry import ArenaRegistry
@@ -22,7 +21,6 @@ from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.errors import (
     BadOption,
-    Busy,
     Closed,
     Conflict,
     NotFound,
@@ -99,22 +97,6 @@ async def test_a_battle_begins_with_few_round_trips_to_the_database(database: st
                 found.append(wire.round_trips - before)
                 await battles.stop(Voter(voter), battle.matchup)
     assert min(found) <= 21, found
-
-
-async def test_a_battle_is_nobody_elses(database: str) -> None:
-    async with live_arena(database) as (_, battles):
-        battle = await battles.ask(ANN, "Why?")
-        for refused in (
-            battles.battle(BOB, battle.matchup),
-            battles.frames(BOB, battle.matchup, FrameMark()),
-            battles.stop(BOB, battle.matchup),
-            battles.follow_up(BOB, battle.matchup, "Why?"),
-            battles.again(BOB, battle.matchup),
-            battles.turn_vote(BOB, battle.matchup, 1, "a"),
-            battles.battle(ANN, uuid4()),
-        ):
-            with pytest.raises(NotFound):
-                await refused
 
 
 async def test_stop_and_what_follows(database: str) -> None:
@@ -197,13 +179,6 @@ async def test_turns_are_voted_on_where_the_arena_asks_for_it(database: str) -> 
         await battles.follow_up(ANN, battle.matchup, "More?")
 
 
-async def test_other_arenas_take_no_votes_on_turns(database: str) -> None:
-    async with live_arena(database) as (_, battles):
-        battle = await battles.ask(ANN, "Why?")
-        with pytest.raises(Conflict, match="whole battle"):
-            await battles.turn_vote(ANN, battle.matchup, 1, "a")
-
-
 @pytest.mark.parametrize("text", ["", " \n", "x" * 101, "nul\0"])
 async def test_prompts_that_cannot_be_sent(database: str, text: str) -> None:
     async with live_arena(database, live_prompt_characters=100) as (_, battles):
@@ -224,40 +199,6 @@ async def test_the_turns_of_a_battle_are_limited(database: str) -> None:
         await read_frames(battles, ANN, battle.matchup, FrameMark(2))
         with pytest.raises(Closed, match="at most 2 turns"):
             await battles.follow_up(ANN, battle.matchup, "More?")
-
-
-async def test_beyond_the_limit_voters_wait_in_line(database: str) -> None:
-    models = ScriptedModels()
-    models.script(LONG)
-    async with live_arena(database, models) as (registry, battles):
-        registry.turn_slots.limit = 1
-        battle = await battles.ask(ANN, "Why?")
-        with pytest.raises(Busy, match="number 1 in line"):
-            await battles.ask(BOB, "Why?")
-        await battles.stop(ANN, battle.matchup)
-        await battles.ask(BOB, "Why?")
-    assert rows(database, "SELECT count(*) FROM matchups") == [(2,)]
-
-
-async def test_double_clicks_begin_one_battle(database: str) -> None:
-    async with live_arena(database) as (_, battles):
-        results = await asyncio.gather(*(battles.ask(ANN, "Why?") for _ in range(5)), return_exceptions=True)
-        assert sum(not isinstance(one, BaseException) for one in results) == 1
-        assert all(isinstance(one, Busy | OpenBattle) for one in results if isinstance(one, BaseException))
-    assert rows(database, "SELECT count(*) FROM matchups") == [(1,)]
-
-
-async def test_several_readers_see_one_battle(database: str) -> None:
-    models = ScriptedModels()
-    models.script(steady("abcdefghij" * 30, rate=300))
-    async with live_arena(database, models) as (_, battles):
-        battle = await battles.ask(ANN, "Why?")
-        readers = [read_frames(battles, ANN, battle.matchup) for _ in range(3)]
-        for frames in await asyncio.gather(*readers):
-            assert "".join(frame.a for frame in frames) == "abcdefghij" * 30
-        # One that comes later gets it whole, and one that has half of it gets the rest.
-        (frame,) = await read_frames(battles, ANN, battle.matchup, FrameMark(1, 100, 300))
-        assert (len(frame.a), frame.b, frame.state) == (200, "", "done")
 
 
 async def test_a_clean_stop_ends_all_turns(database: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from support.busy_arenas import rate_all
 from support.live_arenas import voting_queue_of
+from support.postgres_servers import fresh_database
 from support.replayed_logs import replay_log
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.boards.board_cache import BoardCache
@@ -41,14 +42,32 @@ async def vote_live(pool, queue, voter, text, category, kind):
     return matchup
 
 
+@pytest.fixture(scope="module")
+def prepared(server, template, tmp_path_factory):
+    """A database to be copied, and its arena."""
+    with fresh_database(server, template) as url:
+        arena = voted_on_live(url, tmp_path_factory.mktemp("responses"))
+        yield url.rpartition("/")[2], arena
+
+
 @pytest.fixture
-def arena(database, tmp_path):
+def database(server, prepared):
+    with fresh_database(server, prepared[0]) as url:
+        yield url
+
+
+@pytest.fixture
+def arena(prepared):
+    return prepared[1]
+
+
+def voted_on_live(database, folder):
     """A live arena of three entrants and two categories, with votes of six people on twelve prompts."""
 
     async def scene():
         chance = random.Random(5)
         async with open_pool(database, most=4) as pool:
-            blobs = BlobStore(pool, FolderStorage(tmp_path / "responses"))
+            blobs = BlobStore(pool, FolderStorage(folder))
             entrants = [NewEntrant(name, name, {"model": name}, {}) for name in ("heron", "plover", "wren")]
             made = await make_live_arena(
                 pool,

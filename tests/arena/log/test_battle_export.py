@@ -10,6 +10,7 @@ import pytest
 
 import tiltyard
 from support.live_arenas import made_arena, new_voting_queue
+from support.postgres_servers import fresh_database
 from support.voted_arenas import cast, close_window, lay_votes, voted
 from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.log.log_columns import read_columns
@@ -49,9 +50,25 @@ def in_pool(url, change):
     return asyncio.run(scene())
 
 
+@pytest.fixture(scope="module")
+def prepared(server, template):
+    """A database with votes, to be copied, and its arena."""
+    with fresh_database(server, template) as url:
+        arena = voted(url, votes=60)
+        yield url.rpartition("/")[2], arena
+
+
 @pytest.fixture
-def arena(database):
-    return voted(database, votes=60)
+def database(server, template, request):
+    """A fresh one, or a copy with votes for tests that ask for the ``arena``."""
+    name = request.getfixturevalue("prepared")[0] if "arena" in request.fixturenames else template
+    with fresh_database(server, name) as url:
+        yield url
+
+
+@pytest.fixture
+def arena(prepared):
+    return prepared[1]
 
 
 def test_every_container_holds_the_same_battles_in_log_order(database, tmp_path, arena):

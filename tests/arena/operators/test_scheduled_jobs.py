@@ -242,6 +242,7 @@ def environment(tmp_path: Path, **variables: str) -> Environment:
     return Environment(tmp_path / "home", None, variables)
 
 
+@pytest.mark.slow
 def test_the_house_does_by_itself_what_fell_due_while_it_was_away(database: str, tmp_path: Path, monkeypatch):
     """A report, and the thinning of boards; and no password stands among the arguments of a process."""
     assert scheduled_jobs._JOB_FUNCTIONS.keys() == JOB_PLANS.keys()

@@ -7,9 +7,8 @@ from playwright.sync_api import expect
 
 from support.browsing import DESKTOP, PHONE, follow
 from support.served import make_token
-from support.shown_boards import NAMES, served_board
+from support.shown_boards import served_board
 from support.voted_arenas import rate_and_show
-from tiltyard.report.board_charts import COLOURS
 from tiltyard.web.assets import load_assets
 
 needs_bundle = pytest.mark.skipif(
@@ -50,33 +49,6 @@ def sorted_names(site, **query):
     return [row["model"] for row in rows]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("js", "size"), CROSSED)
-def test_a_heading_sorts_and_the_address_says_so(visit, site, size, js):
-    opened = visit("/arenas/arena", js=js, size=size)
-    page = opened.page
-    settle(opened, js=js)
-    assert names(page) == sorted_names(site)
-    for column, sort, order in (
-        ("Votes", "votes", None),
-        ("Votes", "votes", "asc"),
-        ("Model", "model", None),
-    ):
-        heading = page.get_by_role("columnheader").get_by_role("link", name=column, exact=True)
-        heading.click() if js else follow(heading)
-        query = {"sort": sort} | ({} if order is None else {"order": order})
-        expected = "&".join(f"{name}={value}" for name, value in query.items())
-        expect(page).to_have_url(re.compile(rf"\?{expected}(#board)?$"))
-        assert names(page) == sorted_names(site, **query)
-        rising = (sort, order) in {("votes", "asc"), ("model", None)}
-        sorted_by = page.locator("th[aria-sort]")
-        expect(sorted_by).to_have_count(1)
-        expect(sorted_by).to_have_attribute("aria-sort", "ascending" if rising else "descending")
-    page.reload()
-    assert names(page) == sorted_names(site, sort="model")
-    opened.check()
-
-
 @needs_bundle
 def test_sorting_in_place_asks_the_server_nothing_and_files_keep_step(visit):
     opened = visit("/arenas/arena")
@@ -103,24 +75,6 @@ def test_sorting_in_place_asks_the_server_nothing_and_files_keep_step(visit):
     opened.check()
 
 
-@pytest.mark.slow
-@needs_bundle
-def test_a_search_in_place_that_finds_nothing_says_so(visit):
-    opened = visit("/arenas/arena")
-    settle(opened, js=True)
-    opened.page.get_by_text("Filters", exact=True).click()
-    search, told = opened.page.get_by_label("Search models"), opened.page.locator("[data-count]")
-    search.fill("wren-3b")
-    expect(told).to_have_text("Models shown: 1")
-    search.fill("nobody")
-    expect(opened.page.get_by_text("No model matches.")).to_be_visible()
-    assert told.bounding_box()["height"] > 20, "it can be heard but not seen"
-    expect(opened.page.locator("#board")).to_be_hidden()
-    search.fill("")
-    expect(opened.page.locator("#board tbody:visible")).to_have_count(len(NAMES))
-    opened.check()
-
-
 @pytest.mark.parametrize(("js", "size"), CROSSED)
 def test_a_search_leaves_what_it_names(visit, site, size, js):
     opened = visit("/arenas/arena", js=js, size=size)
@@ -135,27 +89,6 @@ def test_a_search_leaves_what_it_names(visit, site, size, js):
     assert names(page) == found
     page.reload()
     assert names(page) == found
-    opened.check()
-
-
-@pytest.mark.slow(but_every=2)
-@pytest.mark.parametrize("js", SCRIPTS)
-def test_filters_are_chosen_in_a_form(visit, js):
-    opened = visit("/arenas/arena", js=js)
-    page = opened.page
-    follow(page.get_by_role("navigation", name="Categories").get_by_role("link", name="maths"))
-    page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("Retired models").select_option("hide")
-    follow(page.get_by_role("button", name="Show", exact=True))
-    expect(page.get_by_role("heading", name="A filtered board")).to_be_visible()
-    assert "category=maths" in page.url
-    assert NAMES[-1] not in names(page)
-    follow(page.get_by_role("link", name="Clear"))
-    expect(page.get_by_role("heading", name="Calibrating")).to_be_visible()
-    page.get_by_text("Filters", exact=True).click()
-    page.get_by_label("Votes by").select_option("both")
-    follow(page.get_by_role("button", name="Show", exact=True))
-    expect(page.get_by_role("columnheader", name="Difference")).to_be_visible()
     opened.check()
 
 
@@ -182,37 +115,6 @@ def test_only_the_chart_that_is_shown_is_loaded_in_the_theme_of_the_page(visit, 
     assert len(asked) == 1
     assert f"history.svg?theme={theme}" in asked[0]
     opened.check()
-
-
-@pytest.mark.slow
-@needs_bundle
-def test_a_chart_answers_the_pointer_once_it_is_asked_to(visit):
-    opened = visit("/arenas/arena")
-    for chart in ("ratings", "win-rates", "battle-counts", "history"):
-        opened.page.goto(f"{opened.site}/arenas/arena?chart={chart}")
-        opened.page.get_by_role("button", name="Interactive chart").click()
-        expect(opened.page.locator(".charts svg").first).to_be_visible()
-        expect(opened.page.locator(".charts img")).to_have_count(0)
-    opened.check()
-
-
-@pytest.mark.slow
-@needs_bundle
-def test_a_chart_of_a_dark_page_is_dark(visit):
-    colour = "one => getComputedStyle(one).fill"
-    marks = {}
-    for theme in ("light", "dark"):
-        page = visit("/arenas/arena", theme=theme).page
-        page.get_by_role("button", name="Interactive chart").click()
-        mark = page.locator(".charts svg.marks .mark-symbol path").first
-        mark.wait_for()
-        marks[theme] = mark.evaluate(colour)
-    assert marks == {theme: rgb(COLOURS[theme].accent) for theme in marks}
-
-
-def rgb(colour):
-    red, green, blue = bytes.fromhex(colour[1:])
-    return f"rgb({red}, {green}, {blue})"
 
 
 @pytest.fixture
@@ -250,22 +152,3 @@ def test_a_newer_board_is_told_of_and_shown(visit, site, retiring, query):
     expect(page.locator("#board tr", has_text="quartz-mini")).to_contain_text("retired")
     assert page.url.endswith(query)
     opened.check()
-
-
-@pytest.mark.slow
-def test_a_heading_ends_where_its_figures_end(visit):
-    page = visit("/arenas/arena?sort=votes", js=False).page
-    ends = "all => all.map(one => { const r = document.createRange(); r.selectNodeContents(one); return r.getBoundingClientRect().right; })"
-    headings = page.locator("#board thead th.n a").evaluate_all(ends)
-    figures = page.locator("#board tbody").first.locator("tr:first-child td.n").evaluate_all(ends)
-    assert headings == pytest.approx(figures, abs=2)
-
-
-@pytest.mark.slow(but="size1")
-@pytest.mark.parametrize("size", [DESKTOP, PHONE])
-def test_the_vote_button_is_a_form(visit, size):
-    opened = visit("/arenas/arena", js=False, size=size)
-    form = opened.page.locator(".board-head form")
-    assert form.get_attribute("method") == "post"
-    assert form.get_attribute("action") == "/arenas/arena/vote"
-    assert form.get_by_role("button").bounding_box()["height"] >= 44

@@ -156,14 +156,6 @@ def test_nothing_large_is_loaded_until_somebody_asks(chart):
     assert sorted(url.split("/")[3] for url in opened.requests[len(before) :]) == ["assets", "spec"]
 
 
-def test_pointing_at_the_picture_is_asking(chart):
-    opened = chart("ratings")
-    opened.page.get_by_role("button", name="Interactive").wait_for()
-    opened.page.locator("img").hover()
-    opened.page.locator("svg.marks").wait_for()
-    unharmed(opened)
-
-
 def test_a_tooltip_tells_names_as_text(chart):
     opened = chart("ratings")
     opened.page.get_by_role("button", name="Interactive").click()
@@ -186,15 +178,6 @@ def test_a_tooltip_tells_names_as_text(chart):
     unharmed(opened)
 
 
-@pytest.mark.slow
-def test_a_spec_cannot_change_how_it_is_drawn(chart):
-    opened = chart("styled")
-    opened.page.get_by_role("button", name="Interactive").click()
-    opened.page.locator("svg.marks").wait_for()
-    assert opened.page.locator(".vega-actions, details").count() == 0
-    unharmed(opened)
-
-
 def test_a_spec_cannot_fetch(chart):
     opened = chart("fetching")
     opened.page.get_by_role("button", name="Interactive").click()
@@ -212,18 +195,6 @@ def test_a_failure_leaves_the_picture_says_so_and_can_be_tried_again(chart):
         assert opened.page.get_by_role("img", name="Ratings of six models").is_visible()
         assert button.is_enabled()
     assert opened.page.locator(".chart-live").count() == 0
-    unharmed(opened)
-
-
-@pytest.mark.slow
-def test_an_island_that_does_not_exist_harms_no_other(chart):
-    opened = chart("ratings")
-    told = []
-    opened.page.on("console", lambda message: told.append(message.text))
-    opened.page.reload()
-    opened.page.get_by_role("button", name="Interactive").wait_for()
-    assert [text for text in told if '"nowhere"' in text]
-    assert opened.page.get_by_text("Plain").is_visible()
     unharmed(opened)
 
 

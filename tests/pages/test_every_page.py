@@ -135,7 +135,7 @@ def operators(site):
     while left:
         path = left.pop(0)
         route = next((one for one in routes if leads(one, path)), path)
-        if path in found or seen[route] >= 4:
+        if path in found or seen[route] >= 2:
             continue
         seen[route] += 1
         found.append(path)

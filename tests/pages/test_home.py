@@ -2,16 +2,7 @@
 
 import pytest
 
-from support.browsing import SIZES, follow
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("js", [True, False], ids=["script", "plain"])
-def test_the_front_door_lists_arenas(visit, size, js):
-    opened = visit("/", js=js, size=size)
-    assert opened.page.get_by_role("heading", level=2).all_inner_texts() == ["arena"]
-    assert opened.page.get_by_role("button", name="Vote").count() == 1
-    opened.check()
+from support.browsing import follow
 
 
 def test_a_theme_is_chosen_without_a_script_and_kept(visit):

@@ -41,22 +41,6 @@ def test_they_are_shown_before_the_first_vote_and_folded_later(visit, site):
     assert folded.get_by_text("Prefer answers").is_visible()
 
 
-@pytest.mark.slow(but="/-True")
-@pytest.mark.parametrize("js", [True, False])
-@pytest.mark.parametrize("path", ["/", "/arenas/arena"])
-def test_every_button_leads_to_them_first(visit, site, path, js):
-    page = visit(path, js=js).page
-    follow(
-        page.get_by_role("button", name="Vote", exact=True)
-        .or_(page.get_by_role("button", name="Cast the first vote"))
-        .first
-    )
-    assert page.get_by_role("heading", name="Instructions").is_visible()
-    assert page.locator("[data-matchup]").count() == 0
-    follow(page.get_by_role("button", name="Start voting"))
-    assert page.locator("[data-matchup]").count() > 0
-
-
 def test_a_key_opens_and_closes_them_and_votes_for_nobody(visit, site):
     page = ready(visit).page
     shown = page.locator("details.instructions .text")

@@ -127,7 +127,7 @@ def test_no_payload_runs_or_loads_anything(read):
     unharmed(opened)
 
 
-@pytest.mark.slow(but="size1")
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_no_payload_makes_the_page_wider_than_the_window(read, size):
     opened = read("".join(f"<section>{text(each.text)}<p>{format_name(each.text)}</p></section>" for each in PAYLOADS), size)  # fmt: skip

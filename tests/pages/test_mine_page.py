@@ -1,11 +1,8 @@
 """The page of one's own votes: for its voter alone, and blind until a vote is final."""
 
-import re
-
 import pytest
 
 from support.ballots import PATIENT
-from support.browsing import SIZES
 from support.live_arenas import made_arena
 from support.matchup_texts import stored_id
 from support.postgres_servers import fresh_database
@@ -62,15 +59,6 @@ def sides(site, matchup):
     return {f"model-{a}", f"model-{b}"}, f"What about {prompt}?"
 
 
-def browsed(visit, client, **options):
-    """The page in a browser that has this visitor's cookie."""
-    opened = visit(MINE, **options)
-    cookie = client.cookies.get("tiltyard_session")
-    opened.page.context.add_cookies([{"name": "tiltyard_session", "value": cookie, "url": opened.site}])
-    opened.page.goto(opened.site + MINE)
-    return opened
-
-
 def test_whoever_has_not_voted_is_told_how(visit, site):
     with connect(site.database) as connection:
         before = connection.execute("SELECT count(*) FROM sessions").fetchone()
@@ -122,44 +110,3 @@ def test_nobody_sees_anothers_votes(site):
     assert not any(matchup in mine(other) for matchup in matchups)
     forged = site.client(cookies={"tiltyard_session": "x" * 40 + ".aaaa"})
     assert "have not voted" in mine(forged)
-
-
-def test_outcomes_and_agreement_are_counted(visit, site):
-    chosen = ["model_a", "model_b", "tie", "both_bad", "model_b", "model_a", "model_b"]
-    client, matchups = voter(site, 7, winner=chosen)
-    page = browsed(visit, client, js=False).page
-    assert [" ".join(one.split()) for one in page.locator(".outcomes li").all_inner_texts()] == [
-        "2 A better",
-        "3 B better",
-        "1 tie",
-        "1 both bad",
-    ]
-    rank = {row["model"]: row["rank"] for row in client.get("/api/v1/arenas/arena/board").json()["rows"]}
-    agreed = 0
-    for matchup, winner in zip(matchups, chosen, strict=True):
-        shown = client.post(f"/api/v1/matchups/{matchup}/reveal").json()
-        higher = "model_a" if rank[shown["model_a"]] < rank[shown["model_b"]] else "model_b"
-        agreed += winner == higher
-    figures = page.locator(".figures-row").inner_text()
-    assert f"{agreed} of 5" in figures
-    assert page.locator(".own-votes li").count() == 7
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_few_votes_claim_little(visit, site, size):
-    client, _ = voter(site, 6)
-    opened = browsed(visit, client, js=False, size=size)
-    page = opened.page
-    cells = page.evaluate(
-        "[...document.querySelectorAll('table tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))"
-    )
-    assert cells
-    for row in cells:
-        assert re.fullmatch(r"≈ 1,\d\d0|–", row[3])
-        assert row[4] == "–"
-    assert "first impression" in page.locator("main").inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-    page.locator("summary").first.focus()
-    page.keyboard.press("Enter")
-    assert "Fewer than 30 battles" in page.locator("main").inner_text()
-    opened.check()

@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-import re
 from dataclasses import replace
 
 import pytest
 
-from support.browsing import PHONE, SIZES, follow
+from support.browsing import SIZES, follow
 from support.live_arenas import answers_file
 from support.postgres_servers import fresh_database
 from support.served import served
@@ -165,68 +164,6 @@ def table_hidden(page, place):
     return table(page, place)
 
 
-def test_coverage_and_quality_have_tables_beside_their_charts(visit, site):
-    page = visit(path_of(), js=False).page
-    heat = table_hidden(page, "coverage")
-    found = results(site, 0)
-    heads = page.evaluate("[...document.querySelectorAll('.heat thead th')].map(th => th.innerText.trim())")
-    assert heads[:2] == ["Prompt", "Missing"]
-    assert len(heads) == 2 + len(NAMES) - 2, "a retired model is no opponent to be sought"
-    votes = sum(int(re.search(r"\((\d+)\)", cell)[1]) for row in heat for cell in row[2:])
-    assert votes == sum(other != 5 for other, _, _ in found)
-    runs = table_hidden(page, "quality")
-    last = [letter for _, _, letter in found][-200:]
-    first = len(last) % 20
-    shares = [last[k : k + 20].count("B") / 20 for k in range(first, len(last), 20)]
-    assert [row[1] for row in runs] == [f"{100 * share:.0f} %" for share in shares]
-    for name in ("confidence", "expected", "both-bad"):
-        source = page.locator(f'img[src*="/model-charts/{name}.svg"]').get_attribute("src")
-        assert site.client().get(source).text.startswith("<svg")
-
-
-@pytest.mark.slow
-def test_prompts_are_sorted_by_links_that_live_in_the_address(visit):
-    opened = visit(path_of(), js=False)
-    page = opened.page
-    votes = [int(row[2]) for row in table(page, "prompts")]
-    assert votes == sorted(votes, reverse=True)
-    follow(page.get_by_role("link", name="Score", exact=True))
-    assert "sort=score" in page.url
-    scores = [row[5] for row in table(page, "prompts")]
-    assert scores == sorted(scores, reverse=True)
-    assert page.locator("th[aria-sort=descending]").inner_text().startswith("Score")
-    follow(page.get_by_role("link", name="Score", exact=True))
-    scores = [row[5] for row in table(page, "prompts")]
-    assert scores == sorted(scores)
-    follow(page.get_by_role("link", name="Category", exact=True))
-    categories = [row[1] for row in table(page, "prompts")]
-    assert categories == sorted(categories)
-    assert categories[0] == "<i>maths</i>"
-    opened.check()
-
-
-@pytest.mark.slow
-def test_only_the_first_rows_come_until_all_are_asked_for(visit):
-    page = visit(path_of(), js=False).page
-    assert (len(table(page, "prompts")), len(table(page, "responses"))) == (25, 10)
-    follow(page.locator("#prompts").locator("..").get_by_role("link", name="Show all 30"))
-    assert (len(table(page, "prompts")), len(table(page, "responses"))) == (30, 30)
-    assert page.get_by_role("link", name=re.compile("Show all")).count() == 0
-
-
-@pytest.mark.slow(but_every=3)
-@pytest.mark.parametrize("name", NAMES)
-def test_any_name_has_its_page(visit, name):
-    opened = visit(path_of(name), size=PHONE)
-    page = opened.page
-    shown = page.get_by_role("heading", level=1).inner_text()
-    assert shown == name if len(name) < 100 else "…" in shown
-    assert page.title() != "hit"
-    assert page.locator("b, i, script:not([src])").count() == 0
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    opened.check()
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_hostile_names_are_drawn_as_text(visit, site, size):
     opened = visit(path_of(NAMES[1]), size=size)
@@ -240,34 +177,6 @@ def test_hostile_names_are_drawn_as_text(visit, site, size):
     assert opened.page.title() != "hit"
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= size[0]
     opened.check()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_pictures_follow_the_theme(visit, site, theme):
-    page = visit(path_of(), js=False, theme=theme).page
-    page.locator(".chart img").first.scroll_into_view_if_needed()
-    current = page.locator(".chart img").first.evaluate("one => one.currentSrc")
-    assert f"theme={theme}" in current
-    light, dark = (
-        site.client().get(current.replace(f"theme={theme}", f"theme={which}")).content
-        for which in ("light", "dark")
-    )
-    assert light != dark
-
-
-@pytest.mark.slow
-def test_a_chart_that_answers_the_mouse_takes_its_look_from_the_page(visit, site):
-    page = visit(path_of()).page
-    addresses = page.evaluate(
-        "[...document.querySelectorAll('[data-island=chart]')].map(one => one.dataset.spec)"
-    )
-    assert len(addresses) >= 3
-    for address in addresses:
-        answer = site.client().get(address)
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.json()["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
-        assert "config" not in answer.json()
 
 
 def test_a_model_that_is_not_there_is_a_page_that_says_so(visit, site):
@@ -300,15 +209,6 @@ def test_a_page_that_one_has_is_not_sent_again(site):
     assert client.get(chart, headers={"if-none-match": tag}).status_code == 304
 
 
-def test_a_retired_model_has_a_page_and_no_place(visit):
-    page = visit(path_of("retired-one"), js=False).page
-    text = page.locator("main").inner_text()
-    assert "Retired" in text
-    assert "no longer served" in text
-    assert "no neighbours" in text
-    assert len(table(page, "opponents")) == len(NAMES) - 1
-
-
 def test_judges_have_a_page_of_their_own(visit):
     opened = visit(path_of(), js=False)
     follow(opened.page.get_by_role("link", name="Judges' votes"))
@@ -316,49 +216,3 @@ def test_judges_have_a_page_of_their_own(visit):
     assert "No votes yet." in opened.page.locator("main").inner_text()
     assert all(row[2] == "0" for row in table(opened.page, "opponents"))
     opened.check()
-
-
-def test_phase_one_shows_what_a_board_showed_before_the_policy(visit):
-    page = visit(path_of(arena="shadow"), js=False).page
-    text = page.locator("main").inner_text()
-    assert "Elo" in text
-    for hidden in ("RD", "Conservative", "Expected score", "Coverage", "Neighbour"):
-        assert hidden not in text
-    assert page.locator(".chart").count() == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arena", "said"),
-    [
-        ("arena", "The board is ordered by it."),
-        ("batch", "The board is ordered by batch Bradley–Terry."),
-        ("lanes", "The board is still ordered by Elo."),
-    ],
-)
-def test_the_conservative_score_says_whether_it_orders_the_board(site, arena, said):
-    assert f" {said}</p>" in site.client().get(path_of(arena=arena)).text
-
-
-def test_nothing_tells_what_responses_say(site):
-    with connect(site.database) as connection:
-        hashes = [
-            bytes(sha).hex() for (sha,) in connection.execute("SELECT sha256 FROM responses WHERE arena = 1")
-        ]
-    for name in NAMES:
-        body = site.client().get(path_of(name, query="?rows=all")).text
-        assert not any(sha in body or sha[:12] in body for sha in hashes)
-        assert "Answer " not in body
-
-
-@pytest.mark.slow
-def test_everything_is_reached_by_keyboard(visit):
-    page = visit(path_of(), js=False).page
-    seen = set()
-    for _ in range(75):
-        page.keyboard.press("Tab")
-        seen.add(page.evaluate("document.activeElement.innerText?.trim().split('\\n')[0] ?? ''"))
-    assert {"Board", "Judges' votes", "Coverage", "The same as a table", "Score", "Show all 30"} <= seen
-    page.locator("summary:visible").first.focus()
-    page.keyboard.press("Enter")
-    assert page.locator("details[open] table").first.is_visible()

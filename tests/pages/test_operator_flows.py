@@ -181,16 +181,6 @@ def test_a_file_that_is_too_large_is_answered_with_what_to_do(opened, tmp_path):
     assert "/api/v1/arenas/arena/responses" in told
 
 
-@pytest.mark.slow
-def test_battles_are_downloaded_under_a_release(opened):
-    go(opened, f"{BASE}/exports")
-    opened.page.get_by_label("Format").select_option("csv")
-    opened.page.get_by_label("Release").fill("2026-11")
-    with opened.page.expect_download() as waiting:
-        opened.page.get_by_role("button", name="Download").click()
-    assert waiting.value.suggested_filename.startswith("arena-battles-")
-
-
 def test_who_skips_to_the_content_is_past_every_menu(visit, size):
     opened = visit("/", js=True, size=size)
     sign_in(opened, f"{BASE}/models")

@@ -58,6 +58,7 @@ def test_half_of_a_small_phone_is_response_also_after_the_first_vote(begun):
     assert axe(page) == []
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_the_prompt_has_two_lines_and_opens_by_a_tap(begun):
     page = begun.page
@@ -91,6 +92,7 @@ def test_a_swipe_and_a_tab_switch_responses_and_keep_their_places(begun):
     assert page.evaluate("scrollY") == 250
 
 
+@pytest.mark.slow
 @needs_bundle
 def test_skip_and_knowing_a_model_are_behind_one_button(begun):
     page = begun.page

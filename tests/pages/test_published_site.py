@@ -30,7 +30,7 @@ NAMES = (
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory, without_charts):
     """Two runs: one of models with ordinary names, one of hostile ones in hostile groups."""
     place = tmp_path_factory.mktemp("published")
     battles = list(demo_battles(600))

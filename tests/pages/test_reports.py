@@ -97,7 +97,7 @@ def test_a_phone_shows_all_of_it(name, opened):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.slow(but_every=7)
+@pytest.mark.slow(but="tablet-plain")
 @pytest.mark.parametrize("name", REPORTS)
 @pytest.mark.parametrize("size", [TABLET, DESKTOP, WIDE], ids=["tablet", "desktop", "wide"])
 def test_every_screen_shows_the_board_and_its_chart_whole(name, size, opened):
@@ -120,11 +120,6 @@ def test_axe_finds_nothing(name, size, scheme, opened):
     page = opened(name, size, scheme, bypass_csp=True)
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert axe(page) == []
-
-
-@pytest.mark.slow
-def test_axe_finds_nothing_in_the_matrix(opened):
-    assert axe(opened("many", PHONE, "dark", bypass_csp=True), within=".matrix") == []
 
 
 def test_without_scripts_the_first_screen_is_the_same(opened):
@@ -162,14 +157,6 @@ def test_charts_are_saved_in_the_colours_of_a_light_page(scheme, opened, reports
     assert [one.text for one in saved.iter(f"{SVG}text")] == [one.text for one in drawn.iter(f"{SVG}text")]
 
 
-@pytest.mark.slow
-def test_the_entry_is_copied(opened):
-    page = opened("plain", permissions=["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy the BibTeX entry").click()
-    expect(page.get_by_text("Copied")).to_be_visible()
-    assert page.evaluate("navigator.clipboard.readText()") == page.locator("#methods pre").inner_text()
-
-
 @pytest.mark.slow(but_every=2)
 @pytest.mark.parametrize("size", [PHONE, WIDE], ids=["small", "large"])
 def test_the_matrix_keeps_its_head_and_its_names_in_sight(size, opened):
@@ -185,7 +172,7 @@ def test_the_matrix_keeps_its_head_and_its_names_in_sight(size, opened):
     expect(page.locator("h2", has_text="law")).to_be_in_viewport()
 
 
-@pytest.mark.slow(but_every=3)
+@pytest.mark.slow(but="dark-plain")
 @pytest.mark.parametrize("name", ["plain", "names", "islands"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_board_is_on_the_first_page_of_paper(name, scheme, opened):

@@ -7,11 +7,9 @@ import pytest
 from playwright.sync_api import expect
 
 from support.ballots import needs_bundle, stage
-from support.browsing import DESKTOP, PHONE, axe, follow
+from support.browsing import DESKTOP, PHONE, axe
 from support.page_layout import check_layout, resize
-from support.postgres_servers import fresh_database
-from support.served import served
-from support.shown_boards import NAMES, shown_board
+from support.shown_boards import NAMES, served_board
 
 BOARD, MODEL = "/arenas/arena", f"/arenas/arena/models/{NAMES[0]}"
 READ = ("/", BOARD, MODEL, *(f"{BOARD}/{view}" for view in ("categories", "style", "mine", "mine/data")))
@@ -65,10 +63,8 @@ class Spoken(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(server, template, tmp_path_factory):
-    with fresh_database(server, template) as database:
-        shown_board(database, votes=600)
-        with served(database, folder=tmp_path_factory.mktemp("responses")) as running:
-            yield running
+    with served_board(server, template, tmp_path_factory.mktemp("responses")) as running:
+        yield running
 
 
 def test_no_page_in_arabic_says_anything_in_english(site):
@@ -109,14 +105,3 @@ def test_response_a_is_first_where_text_runs_from_right_to_left(visit):
     assert axe(page) == []
     page.keyboard.press("ArrowRight")
     expect(stage(page).locator(".result")).to_contain_text("A")
-
-
-def test_a_reader_chooses_a_language_without_a_script_and_keeps_it(visit):
-    page = visit(BOARD, js=False, locale="ar").page
-    assert page.locator("html").get_attribute("dir") == "rtl"
-    for name, language in (("français", "fr"), ("English", "en")):
-        follow(page.get_by_role("button", name=name))
-        assert page.locator("html").get_attribute("lang") == language
-    page.reload()
-    assert page.locator("html").get_attribute("dir") == "ltr"
-    assert page.get_by_role("button", name="English").get_attribute("aria-pressed") == "true"

@@ -1,13 +1,12 @@
 """What a board settles, as it is seen: ranges, lines between tiers, bars, and what a phone shows of them."""
 
 import asyncio
-import re
 import time
 
 import pytest
 from playwright.sync_api import expect
 
-from support.browsing import DESKTOP, PHONE
+from support.browsing import PHONE
 from support.live_arenas import make_arena
 from support.postgres_servers import fresh_database
 from support.served import served
@@ -98,44 +97,6 @@ def test_lines_follow_what_is_seen_and_stand_in_the_order_of_ranks_only(visit):
     expect_lines(page, [2, 4])
 
 
-def test_the_server_draws_the_same_lines(visit):
-    assert lines(visit(BOARD, js=False).page) == [2, 4]
-    assert lines(visit(f"{BOARD}?sort=votes", js=False).page) == []
-    assert lines(visit(f"{BOARD}?order=desc", js=False).page) == []
-
-
-@pytest.mark.slow
-def test_an_outlier_leaves_the_other_bars_their_room(visit, site):
-    """Bars stand beside the rating that they are of: in a frame, not in the table of the policy's scores."""
-    assert visit(BOARD).page.locator("#board .interval").count() == 0
-    page = visit(f"{BOARD}/embed").page
-    widths = page.locator(".interval").evaluate_all(
-        "all => all.map(one => { const [low, high] = one.querySelector('path').getAttribute('d').match(/[\\d.]+/g)"
-        ".filter((_, k) => k !== 1).map(Number); return high - low })"
-    )
-    assert len(widths) == 5
-    assert min(widths[:4]) > 10.0
-    assert page.locator(".interval .beyond").count() == 1
-    assert page.locator(".interval .mark").count() == 4
-
-
-@pytest.mark.slow(but="2560")
-@pytest.mark.parametrize("size", [DESKTOP, (1440, 900), (2560, 1300)], ids=["desktop", "1440", "2560"])
-def test_the_score_can_be_read_off_the_row(visit, size):
-    page = visit(BOARD, size=size).page
-    assert page.locator("#board thead th").all_inner_texts() == [
-        "Rank", "Model", "Rating", "Confidence", "Coverage", "Consistency", "Spread", "Avg score", "Record", "Votes",
-    ]  # fmt: skip
-    for row in page.locator("#board tbody tr:not(.detail)").all():
-        cells = row.locator("td").all_inner_texts()
-        score, rating = (int(one.replace(",", "")) for one in re.findall(r"[\d,]+", cells[1])[:2])
-        sign, taken_off = cells[2].split("\u202f")
-        assert sign == "−"
-        assert score == rating - int(taken_off)
-    assert "±" not in page.locator("main").inner_text()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
 @pytest.mark.slow(but="/arenas/arena")
 @pytest.mark.parametrize("path", [BOARD, f"{BOARD}?category=maths"])
 def test_a_phone_shows_rank_model_and_rating_and_the_rest_on_request(visit, path):
@@ -150,12 +111,3 @@ def test_a_phone_shows_rank_model_and_rating_and_the_rest_on_request(visit, path
     page.locator("#board summary").first.press("Enter")
     for word in ("Confidence", "Coverage", "Consistency", "Spread", "Avg score", "Record", "Votes"):
         expect(detail.get_by_text(word, exact=True)).to_be_visible()
-
-
-@pytest.mark.slow
-def test_a_wide_screen_says_nothing_twice(visit):
-    page = visit(BOARD, js=False).page
-    page.locator("#board summary").first.press("Enter")
-    detail = page.locator("#board tr.detail").first
-    expect(detail).to_be_visible()
-    expect(detail.get_by_text("Avg score", exact=True)).to_be_hidden()

@@ -3,9 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from support.ballots import start, unfold
 from support.browsing import DESKTOP, PHONE, axe
-from support.shown_boards import NAMES, served_board
+from support.shown_boards import served_board
 
 BOARD = "/arenas/arena"
 
@@ -47,18 +46,6 @@ def test_a_phone_gives_each_rule_a_line_and_tells_the_rest_when_asked(visit):
     expect(page.locator(".rule-brief").first).to_be_hidden()
 
 
-@pytest.mark.slow
-def test_a_rule_that_holds_is_marked_by_more_than_a_colour(visit):
-    page = visit(BOARD, size=PHONE).page
-    marks = page.locator(".rules li").evaluate_all(
-        "all => all.map(li => [li.className, getComputedStyle(li, '::before').content])"
-    )
-    assert {mark[0] for mark in marks} <= {"holds", "waits"}
-    assert all(("✓" in content) == (state == "holds") for state, content in marks)
-    for state, line in zip((state for state, _ in marks), page.locator(".rules li").all(), strict=True):
-        expect(line.locator(".rule-brief")).to_contain_text("holds" if state == "holds" else "not yet")
-
-
 def test_filters_are_folded_on_a_phone_and_say_what_is_chosen(visit):
     page = visit(f"{BOARD}?source=llm-judge&language=de", js=False, size=PHONE).page
     chosen = page.locator(".filter-fold summary")
@@ -71,15 +58,6 @@ def test_filters_are_folded_on_a_phone_and_say_what_is_chosen(visit):
     expect(page.get_by_label("Language")).to_be_hidden()
     page.get_by_role("link", name="Clear").click()
     expect(chosen).to_have_text("Filters")
-
-
-@pytest.mark.slow
-def test_only_filters_are_folded_away_on_a_wide_screen(visit):
-    page = visit(BOARD, js=False).page
-    for hidden in ("#f-source", ".rules-more", ".rule-brief"):
-        expect(page.locator(hidden).first).to_be_hidden()
-    for shown in (".filter-fold summary", ".rule-label", ".rule-missing", ".board-status p"):
-        expect(page.locator(shown).first).to_be_visible()
 
 
 @pytest.mark.slow(but="win-rates")
@@ -104,41 +82,6 @@ def test_a_heatmap_on_a_phone_is_a_table_whose_names_stay(visit, chart):
     assert [url for url in opened.requests if "/charts/" in url] == [], "an unseen picture was loaded"
 
 
-@pytest.mark.slow(but="opponents")
-@pytest.mark.parametrize("section", ["confidence", "opponents"])
-def test_a_wide_screen_has_a_chart_and_its_table_side_by_side(visit, section):
-    page = visit(f"{BOARD}/models/{NAMES[1]}", js=False).page
-    beside = page.locator(f"section[aria-labelledby={section}] .beside")
-    chart, table = beside.locator("figure").bounding_box(), beside.locator("table").bounding_box()
-    assert chart["x"] + chart["width"] <= table["x"]
-    assert abs(chart["y"] - table["y"]) < 60
-    assert table["x"] + table["width"] <= DESKTOP[0]
-    assert fits(page)
-
-
-@pytest.mark.slow(but="history-beside")
-@pytest.mark.parametrize(("chart", "table"), [("history", "beside"), ("win-rates", "beneath")])
-def test_a_wide_screen_folds_no_table_of_the_boards_charts(visit, chart, table):
-    page = visit(f"{BOARD}?chart={chart}", js=False).page
-    picture, numbers = box(page, ".charts figure"), box(page, ".charts details .table-region")
-    expect(page.locator(".charts summary")).to_be_hidden()
-    if table == "beside":
-        assert picture["x"] + picture["width"] <= numbers["x"]
-    else:
-        assert picture["y"] + picture["height"] <= numbers["y"]
-    assert numbers["height"] <= DESKTOP[1]
-    assert fits(page)
-
-
-@pytest.mark.slow
-def test_the_table_of_a_chart_is_folded_where_there_is_no_room(visit):
-    page = visit(f"{BOARD}/models/{NAMES[1]}", js=False, size=PHONE).page
-    folded = page.locator("section[aria-labelledby=confidence] details")
-    expect(folded.locator("table")).to_be_hidden()
-    folded.locator("summary").press("Enter")
-    expect(folded.locator("table")).to_be_visible()
-
-
 @pytest.mark.slow(but="size1")
 @pytest.mark.parametrize("size", [PHONE, DESKTOP])
 def test_a_long_title_ends_with_an_ellipsis_at_the_top_of_every_page(visit, size):
@@ -153,18 +96,4 @@ def test_a_long_title_ends_with_an_ellipsis_at_the_top_of_every_page(visit, size
     beside = page.locator(".masthead nav").bounding_box()
     ends = title.bounding_box()
     assert ends["x"] + ends["width"] <= (size[0] if size == PHONE else beside["x"])
-    assert fits(page)
-
-
-def test_a_phone_says_on_a_line_of_its_own_that_a_vote_of_who_knows_does_not_count(visit):
-    page = visit(f"{BOARD}/vote", js=False, size=PHONE).page
-    start(page)
-    unfold(page)
-    note, label = page.locator(".recognized-note"), page.locator("label.recognized")
-    expect(note).to_have_text("(the vote will not count)")
-    inside, around = note.bounding_box(), label.bounding_box()
-    assert inside["y"] > around["y"]
-    assert inside["y"] + inside["height"] <= around["y"] + around["height"] + 1
-    assert inside["x"] + inside["width"] <= PHONE[0]
-    assert inside["height"] < 32, "it is one line"
     assert fits(page)

@@ -12,7 +12,6 @@ from playwright.sync_api import expect
 from support.browsing import DESKTOP, PHONE, Visit, axe
 from support.hostile_text import PAYLOADS
 from support.judged_runs import answers_of, judged_of, made_run, prompts_of, written
-from tiltyard.core.judging.conversation import ContentPart, Message, ToolCall
 from tiltyard.core.judging.judged_question import reparse
 from tiltyard.core.judging.reconciliation import group_verdicts
 from tiltyard.core.judging.untrusted_text import replace_surrogates
@@ -119,14 +118,6 @@ def test_an_address_opens_the_same_match_for_a_colleague(folder, run, opened):
     other.go_back()
 
 
-@pytest.mark.slow
-def test_an_address_of_nothing_says_so(folder, opened):
-    page = opened(folder, "#said?open=calibration/p99999/ash/birch").page
-    expect(page.locator(".said-one")).to_contain_text("This match is not in this run.")
-    page.evaluate("location.hash = '#said?show=flips&judge=%E0%A4%A&open=%E0%A4%A/&&x='")
-    expect(page.locator(".said-one")).to_contain_text("This match is not in this run.")
-
-
 CHIPS = {
     "All matches": lambda group: group.results != {},
     "Flips": lambda group: group.flips(),
@@ -197,6 +188,7 @@ def test_diagnostics_and_pairs_lead_to_their_matches(run, tmp_path_factory, open
     assert page.locator("select[name=a]").input_value()
 
 
+@pytest.mark.slow
 def test_the_keyboard_is_enough(folder, opened):
     page = opened(folder, "#said?show=flips").page
     page.locator(".said-list a").first.focus()
@@ -221,6 +213,7 @@ def test_the_keyboard_is_enough(folder, opened):
     assert page.evaluate("document.activeElement.className") == "judge"
 
 
+@pytest.mark.slow
 def test_a_phone_goes_back_to_the_list(folder, opened):
     page = opened(folder, "#said?show=flips", size=PHONE).page
     page.locator(".said-list a").nth(2).click()
@@ -246,13 +239,6 @@ def test_axe_finds_nothing(inside, size, dark, folder, opened):
     assert axe(visit.page) == []
 
 
-@pytest.mark.slow
-def test_charts_are_drawn_when_they_are_opened(folder, opened):
-    page = opened(folder).page
-    page.locator("details.charts summary").first.click()
-    expect(page.locator(".chart svg").first).to_be_visible()
-
-
 def test_without_its_folder_the_page_says_what_is_missing(folder, tmp_path, opened):
     shutil.copy(folder / "report.html", tmp_path)
     page = opened(tmp_path, "#said").page
@@ -265,28 +251,6 @@ def test_without_scripts_the_page_says_what_it_needs(folder, opened):
     page = opened(folder, java_script_enabled=False).page
     expect(page.locator(".said-missing")).to_be_visible()
     expect(page.locator("table").first).to_be_visible()
-
-
-@pytest.mark.slow
-def test_what_came_before_is_folded(tmp_path_factory, opened):
-    def talk(answer):
-        steps = (Message("assistant", tool_calls=(ToolCall("look", answer.model),)),)
-        asked = tuple(Message("user", (ContentPart(text),)) for text in ("Hello <b>", answer.prompt))
-        return replace(answer, system="Be brief.", messages=asked, trace=steps)
-
-    run = made_run(prompts=3)
-    run = replace(run, answers=[talk(answer) for answer in run.answers])
-    page = opened(written(tmp_path_factory.mktemp("talk"), run), "#said").page
-    page.locator(".said-list a").first.click()
-    shared = page.locator(".said-one > details.context")
-    expect(shared.locator("summary")).to_have_text("Before the prompt (2)")
-    expect(shared.locator(".text").first).to_be_hidden()
-    shared.locator("summary").click()
-    expect(shared.locator(".text")).to_have_text(["Be brief.", "Hello <b>"])
-    own = page.locator(".said-one .two details.context")
-    expect(own).to_have_count(2)
-    own.first.locator("summary").click()
-    expect(own.first.locator(".text")).to_contain_text("look ")
 
 
 def hostile_run():

@@ -32,23 +32,6 @@ def site(server, template):
         yield running
 
 
-@pytest.mark.slow
-def test_many_clicks_are_one_vote(site, visit):
-    page = ready(visit).page
-    matchup = matchup_of(page)
-    page.evaluate(
-        """() => { for (const value of ["model_a", "model_b", "tie", "model_a", "both_bad"])
-            for (let k = 0; k < 4; k++)
-                document.querySelector(`.stage:not(.stage-ahead) button[value="${value}"]`).click(); }"""
-    )
-    voted(page, "A is better")
-    bar(page, "Next").dblclick()
-    after = gone_on(page, matchup)
-    settled(page)
-    assert matchup_of(page) == after, "a double click goes on once"
-    assert endings(site.database, matchup, after) == [(1, 0, False, True)]
-
-
 @pytest.mark.slow(but="phone-plain")
 @pytest.mark.parametrize("js", SCRIPTS)
 @pytest.mark.parametrize("size", SIZES)
@@ -72,15 +55,6 @@ def test_a_double_click_presses_nothing_that_came_in_its_place(site, visit, size
         clickable(page)
         assert matchup_of(page) == following
         assert endings(site.database, following) == []
-
-
-@pytest.mark.slow
-def test_a_double_click_is_caught_where_motion_is_unwanted_too(visit):
-    """Without a script an animation guards the bar; it moves nothing."""
-    page = visit(VOTE, js=False, reduced_motion="reduce").page
-    start(page)
-    expect(stage(page).locator(".ballot")).to_have_css("animation-name", "settle")
-    expect(bar(page, "Tie")).to_have_css("transition-property", "none")
 
 
 def test_two_tabs_have_one_vote(site, visit):
@@ -143,23 +117,6 @@ def test_a_vote_whose_answer_was_lost_is_one_vote(site, visit):
     voted(page, "B is better")
     assert len(lost) == 2
     assert endings(site.database, matchup) == [(1, 1, False, False)]
-
-
-def test_a_server_that_is_busy_is_asked_again(site, visit):
-    page = ready(visit).page
-    matchup = matchup_of(page)
-    told = []
-    intercept(
-        page,
-        "**/api/v1/matchups/*/vote",
-        lambda route: (
-            told.append(1) or (route.fulfill(status=503, body="{}") if len(told) < 2 else route.continue_())
-        ),
-    )
-    page.keyboard.press("1")
-    voted(page, "A is better")
-    assert len(told) == 2
-    assert endings(site.database, matchup) == [(1, 0, False, False)]
 
 
 @pytest.mark.slow

@@ -5,8 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from support.ballots import needs_bundle, settled, stage, start
-from support.browsing import PHONE, axe
+from support.ballots import stage, start
 from support.postgres_servers import fresh_database
 from support.served import served
 from support.shown_kinds import fill_arena
@@ -81,17 +80,3 @@ def test_both_sides_have_the_same_form_and_the_same_headers(site):
         assert one.text.startswith("System:\nAnswer in one sentence.\n\nUser:\nWhat of ")
         assert "Tool call:\nsearch" in one.text
         assert "model-" not in one.text
-
-
-@pytest.mark.slow
-@needs_bundle
-def test_a_phone_shows_a_conversation_without_scrolling_sideways(visit):
-    page = visit("/arenas/arena/vote", size=PHONE, bypass_csp=True).page
-    start(page)
-    settled(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    stage(page).locator(".side-a .steps summary, .side-b .steps summary").locator(
-        "visible=true"
-    ).first.click()
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-    assert axe(page) == []

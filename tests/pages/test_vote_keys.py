@@ -6,7 +6,6 @@ from playwright.sync_api import expect
 from support.ballots import (
     OUTCOMES,
     bar,
-    clickable,
     endings,
     gone_on,
     matchup_of,
@@ -59,15 +58,6 @@ def test_every_key_votes_and_goes_on(site, visit):
     opened.check()
 
 
-def test_space_skips(site, visit):
-    page = ready(visit).page
-    matchup = matchup_of(page)
-    page.keyboard.press("Space")
-    gone_on(page, matchup)
-    settled(page)
-    assert endings(site.database, matchup) == [(2, None, False, False)]
-
-
 @pytest.mark.slow
 def test_keys_stand_on_the_buttons_and_mean_nothing_elsewhere(site, visit):
     page = ready(visit).page
@@ -90,6 +80,7 @@ def test_keys_stand_on_the_buttons_and_mean_nothing_elsewhere(site, visit):
     assert endings(site.database, matchup) == [(1, 3, False, False)]
 
 
+@pytest.mark.slow
 def test_keys_can_be_turned_off_and_stay_off(site, visit):
     page = ready(visit).page
     matchup = matchup_of(page)
@@ -110,39 +101,6 @@ def test_keys_can_be_turned_off_and_stay_off(site, visit):
     voted(page, "A is better")
 
 
-@pytest.mark.slow
-def test_keys_can_be_turned_off_in_a_narrow_window(site, visit):
-    """One that is wide, at 200 %."""
-    page = ready(visit, size=(640, 400)).page
-    matchup = matchup_of(page)
-    page.get_by_label("Keyboard shortcuts").uncheck()
-    page.locator("main").focus()
-    page.keyboard.press("1")
-    expect(page.locator("[aria-keyshortcuts]")).to_have_count(0)
-    expect(bar(page, "A is better")).to_be_visible()
-    assert endings(site.database, matchup) == []
-
-
-@pytest.mark.slow
-def test_a_tag_that_was_ticked_does_not_swallow_the_keys(site, visit):
-    """Space belongs to the box; letters go on."""
-    page = ready(visit).page
-    matchup = matchup_of(page)
-    page.keyboard.press("1")
-    voted(page, "A is better")
-    clickable(page)
-    stage(page).get_by_text("accurate").click()
-    page.keyboard.press("Space")
-    page.keyboard.press("Space")
-    assert stage(page).get_by_label("accurate").is_checked()
-    page.keyboard.press("r")
-    named(page)
-    expect(stage(page).locator(".result")).to_be_focused()
-    page.keyboard.press("Enter")
-    gone_on(page, matchup)
-    assert endings(site.database, matchup) == [(1, 0, False, True)]
-
-
 def test_the_focus_goes_along(visit):
     page = ready(visit).page
     page.keyboard.press("1")
@@ -154,32 +112,6 @@ def test_the_focus_goes_along(visit):
     page.keyboard.press("n")
     expect(stage(page).locator("[data-focus]")).to_be_focused()
     expect(stage(page).get_by_role("heading", name="Prompt")).to_be_focused()
-
-
-@pytest.mark.slow
-def test_everything_can_be_reached_by_the_tab_key(site, visit):
-    page = ready(visit).page
-    reached = []
-    stage(page).locator("[data-focus]").focus()
-    for _ in range(12):
-        page.keyboard.press("Tab")
-        reached.append(
-            page.evaluate("(on => on.ariaLabel || on.innerText || on.name)(document.activeElement)")
-        )
-    assert [one.split("\n")[-1].strip() for one in reached] == [
-        "Raw text of response A",
-        "Response A on the whole screen",
-        "Raw text of response B",
-        "Response B on the whole screen",
-        "A is better",
-        "Tie",
-        "Both bad",
-        "B is better",
-        "recognized",
-        "Skip",
-        "Why?",
-        "Report this matchup",
-    ]
 
 
 def test_a_key_pressed_while_the_vote_is_on_its_way_counts_when_it_has_arrived(site, visit):

@@ -13,7 +13,6 @@ from support.ballots import (
     intercept,
     matchup_of,
     needs_bundle,
-    settled,
     stage,
     start,
     status,
@@ -113,26 +112,6 @@ def test_images_show_before_the_vote_and_after_it(visit, size, js):
     opened.check()
 
 
-@pytest.mark.slow
-@needs_bundle
-def test_the_next_images_are_loaded_before_they_are_wanted(visit):
-    opened = visit("/arenas/image/vote")
-    page = opened.page
-    start(page)
-    settled(page)
-    page.wait_for_function(
-        "() => [...document.querySelectorAll('.stage-ahead img')].every(one => one.complete && one.naturalWidth)"
-    )
-    page.keyboard.press("1")
-    voted(page, "A is better")
-    page.context.set_offline(True)
-    before = matchup_of(page)
-    page.keyboard.press("n")
-    expect(page.locator(f".stage[data-matchup='{before}']")).to_have_count(0)
-    images = stage(page).locator("img")
-    assert images.evaluate_all("all => all.map(one => one.complete && one.naturalWidth)") == [240, 240]
-
-
 @needs_bundle
 def test_no_vote_is_taken_before_an_image_has_come(visit):
     page = visit("/arenas/image/vote", check=False).page
@@ -191,60 +170,6 @@ def test_apps_run_and_reach_nothing(site, visit, size):
 
 
 @pytest.mark.slow
-@needs_bundle
-def test_an_app_that_is_shown_next_starts_only_once(visit):
-    """The frame is not moved when it comes into view: moved frames start anew."""
-    opened = visit("/arenas/app/vote", check=False)
-    page = opened.page
-    start(page)
-    ahead = page.locator(".stage-ahead")
-    expect(ahead).to_have_count(1)
-    following = ahead.get_attribute("data-matchup")
-    for letter in "ab":
-        app = page.frame_locator(f"iframe[name='app-{letter}-{following}']")
-        expect(app.locator("#out")).to_contain_text("ran")
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.keyboard.press("3")
-    voted(page, "Tie")
-    page.keyboard.press("n")
-    expect(bar(page, "Tie")).to_be_visible()
-    assert matchup_of(page) == following
-    expect(app.locator("#out")).to_contain_text("ran")
-    assert not [url for url in asked if f"/m/{following}" in url]
-
-
-@pytest.mark.slow
-def test_an_app_opened_alone_is_shown_as_its_source(site, visit):
-    """Alone it could go to another page, and tell what it knows: nothing around it would say no."""
-    opened = visit("/arenas/app/vote", js=True, check=False)
-    page = opened.page
-    start(page)
-    alone = page.context.new_page()
-    answered = []
-    alone.on("response", lambda answer: answered.append(answer.url))
-    answer = alone.goto(f"{site.url}/m/{matchup_of(page)}/a")
-    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-    assert answer.headers["content-security-policy"].startswith("sandbox allow-scripts; default-src 'none'")
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.body().startswith(APP.encode())
-    expect(alone.locator("#out")).to_have_count(0)
-    assert not [url for url in answered if "tripwire" in url or "/api/" in url]
-
-
-@pytest.mark.slow
-def test_a_long_prompt_is_folded_and_opens_without_a_script(visit):
-    page = visit("/arenas/long/vote", js=False).page
-    start(page)
-    whole = stage(page).locator(".prompt-text")
-    expect(whole).to_be_hidden()
-    expect(stage(page).locator(".excerpt")).to_contain_text("First line. More of it.")
-    stage(page).get_by_text("Show all").click()
-    expect(whole).to_be_visible()
-    expect(stage(page).locator(".excerpt")).to_be_hidden()
-
-
-@pytest.mark.slow(but="False")
 @pytest.mark.parametrize("js", [True, False])
 def test_of_an_endless_response_the_whole_is_a_click_away(visit, js):
     opened = visit("/arenas/endless/vote", js=js)

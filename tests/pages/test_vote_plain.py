@@ -1,7 +1,6 @@
 """Voting by pages and forms alone: everything works without a script, and with one it looks the same."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
@@ -12,7 +11,6 @@ from support.ballots import (
     VOTE,
     bar,
     endings,
-    gone_on,
     matchup_of,
     named,
     needs_bundle,
@@ -22,7 +20,6 @@ from support.ballots import (
 )
 from support.browsing import PHONE, SIZES
 from support.live_arenas import made_arena
-from support.matchup_texts import stored_id
 from support.postgres_servers import fresh_database
 from support.served import make_operator, served
 from tiltyard.core.policy.state.policy import Policy
@@ -48,28 +45,6 @@ def count(site, what):
 def remarks(site):
     with connect(site.database) as connection:
         return connection.execute("SELECT tags, comment FROM remarks ORDER BY made_at").fetchall()
-
-
-def run_out(site, matchup):
-    """As if this matchup had waited too long."""
-    one = stored_id(matchup)
-
-    async def aged():
-        waiting = (await site.registry.voting_queue("arena")).state.open
-        waiting[one] = replace(waiting[one], expires_at=waiting[one].served_at)
-
-    site.run(aged())
-    with connect(site.database) as connection:
-        connection.execute("UPDATE matchups SET expires_at = now() WHERE matchup = %s", (one,))
-
-
-def test_looking_makes_no_session_and_serves_nothing(site, visit):
-    before = count(site, "sessions"), count(site, "matchups")
-    opened = visit(VOTE, js=False)
-    expect(opened.page.get_by_role("button", name="Start voting")).to_be_visible()
-    assert opened.page.context.cookies() == []
-    assert (count(site, "sessions"), count(site, "matchups")) == before
-    opened.check()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -112,33 +87,6 @@ def test_vote_say_why_see_the_names_and_go_on(site, visit, size, js):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("js", SCRIPTS)
-def test_the_next_matchup_comes_with_a_line_about_the_vote_before(visit, size, js):
-    page = visit(VOTE, js=js, size=size).page
-    start(page)
-    line = page.locator("[data-slot=last]")
-    expect(line).to_be_empty()
-    for button, said in (
-        ("A is better", r"You voted for A: model-\d against model-\d"),
-        ("B is better", r"You voted for B: model-\d against model-\d"),
-        ("Tie", r"You called it a tie: A model-\d and B model-\d"),
-        ("Both bad", r"You called both bad: A model-\d and B model-\d"),
-    ):
-        matchup = matchup_of(page)
-        bar(page, button).click()
-        voted(page, button)
-        bar(page, "Next").click()
-        gone_on(page, matchup)
-        expect(line).to_be_visible()
-        expect(line).to_have_text(re.compile(rf"^{said}(\s+· this pair needs about \d+ more votes)?$"))
-        names = [one.inner_text() for one in line.get_by_role("link").all()]
-        shown = page.request.get(f"{page.url.partition('/arenas')[0]}/matchups/{matchup}").text()
-        stood = re.findall(r'class="named-model"[^>]*><bdi[^>]*>(model-\d)', shown)
-        assert names == (stood[::-1] if button == "B is better" else stood)
-
-
-@pytest.mark.slow
 def test_the_line_about_the_vote_before_is_for_its_own_voter_and_a_final_vote(site):
     """Looking at an address reveals nothing, and changes nothing."""
     owner, guest = site.client(), site.client()
@@ -162,27 +110,6 @@ def test_the_line_about_the_vote_before_is_for_its_own_voter_and_a_final_vote(si
     assert "model-" not in guest.get(answer.headers["location"]).text
     assert "model-" not in owner.get(f"/arenas/pair/vote?after={first}").text
     assert owner.post(VOTE, data={"last": "0-" + "A" * 32}).headers["location"] == VOTE
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("js", SCRIPTS)
-def test_what_is_wrong_is_asked_only_where_both_are_bad(visit, js):
-    page = visit(VOTE, js=js).page
-    start(page)
-    for button, question, tag in (
-        ("A is better", "What made it better?", "accurate"),
-        ("Tie", "What is good about both?", "accurate"),
-        ("Both bad", "What is wrong with both?", "off topic"),
-    ):
-        matchup = matchup_of(page)
-        bar(page, button).click()
-        voted(page, button)
-        asked = stage(page).locator(".chips:visible")
-        expect(asked).to_have_count(1)
-        expect(asked.locator("legend span:visible, legend:not(:has(span))")).to_have_text(question)
-        expect(asked.get_by_label(tag, exact=True)).to_be_enabled()
-        bar(page, "Next").click()
-        gone_on(page, matchup)
 
 
 def test_what_a_vote_has_brought_is_said_in_one_true_sentence(site):
@@ -219,92 +146,6 @@ def test_a_phone_shows_one_response_at_a_time(visit):
 
 
 @pytest.mark.slow
-def test_a_vote_is_undone_and_cast_again(site, visit):
-    page = visit(VOTE, js=False).page
-    start(page)
-    matchup, before = matchup_of(page), page.url
-    texts = stage(page).locator(".response").all_inner_texts()
-    bar(page, "Both bad").click()
-    bar(page, "Undo").click()
-    expect(page.get_by_text("Your vote is undone. Vote again.")).to_be_visible()
-    assert endings(site.database, matchup) == [(1, 3, True, False)]
-    assert matchup_of(page) == matchup
-    assert stage(page).locator(".response").all_inner_texts() == texts
-    page.goto(before)
-    assert matchup_of(page) == matchup
-    bar(page, "A is better").click()
-    expect(page.get_by_text("You voted: A is better")).to_be_visible()
-    assert endings(site.database, matchup) == [(1, 0, False, False)]
-    bar(page, "Undo").click()
-    bar(page, "Skip").click()
-    assert matchup_of(page) != matchup
-    assert endings(site.database, matchup) == [(2, None, False, False)]
-
-
-def test_a_form_from_before_an_undo_counts_for_nothing(site, visit):
-    opened = visit(VOTE, js=False)
-    page = opened.page
-    start(page)
-    matchup = matchup_of(page)
-    old = page.context.new_page()
-    old.goto(page.url)
-    bar(page, "A is better").click()
-    bar(page, "Undo").click()
-    expect(page.get_by_text("Your vote is undone")).to_be_visible()
-    bar(old, "B is better").click()
-    expect(old.get_by_text("Vote not counted")).to_be_visible()
-    assert endings(site.database, matchup) == [(1, 0, True, False)]
-    bar(old, "B is better").click()
-    expect(old.get_by_text("You voted: B is better")).to_be_visible()
-    assert endings(site.database, matchup) == [(1, 1, False, False)]
-
-
-@pytest.mark.parametrize("ballot", ["x", "-1", "2147483648", "1.5"])
-def test_a_ballot_that_no_page_sends_is_refused(site, ballot):
-    client = site.client()
-    matchup = client.post("/api/v1/arenas/arena/matchups").json()["matchup"]
-    for act, form in (("vote", {"winner": "tie"}), ("undo", {})):
-        refused = client.post(
-            f"/matchups/{matchup}/{act}", data={**form, "ballot": ballot}, headers={"accept": "text/html"}
-        )
-        assert refused.status_code == 422
-        assert "text/html" in refused.headers["content-type"]
-    assert endings(site.database, matchup) == []
-
-
-@pytest.mark.slow
-def test_what_is_said_beside_the_vote_is_kept_and_goes_on_with_it(site, visit):
-    page = visit(VOTE, js=False).page
-    start(page)
-    bar(page, "Tie").click()
-    stage(page).get_by_text("concise").click()
-    page.get_by_text("Add a comment").click()
-    page.get_by_label("Comment", exact=True).fill("line one\n<script>tripwire()</script>")
-    bar(page, "Save feedback").click()
-    expect(page.get_by_text("Saved. Only the operator")).to_be_visible()
-    assert remarks(site)[-1] == (["concise"], "line one\n<script>tripwire()</script>")
-    expect(page.get_by_label("Comment", exact=True)).to_have_value("line one\n<script>tripwire()</script>")
-    page.get_by_label("Comment", exact=True).fill("better")
-    matchup = matchup_of(page)
-    bar(page, "Next").click()
-    expect(bar(page, "Tie")).to_be_visible()
-    assert remarks(site)[-1] == (["concise"], "better")
-    assert endings(site.database, matchup) == [(1, 2, False, True)]
-
-
-def test_another_vote_by_an_old_page_changes_nothing_and_is_told_which_stands(site, visit):
-    page = visit(VOTE, js=False).page
-    start(page)
-    matchup = matchup_of(page)
-    old = page.context.new_page()
-    old.goto(page.url)
-    bar(page, "A is better").click()
-    bar(old, "B is better").click()
-    expect(old.get_by_text("Your first vote counts")).to_be_visible()
-    voted(old, "A is better")
-    assert endings(site.database, matchup) == [(1, 0, False, False)]
-
-
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_the_back_button_brings_no_second_vote(site, visit, js):
     page = visit(VOTE, js=js).page
@@ -321,19 +162,6 @@ def test_the_back_button_brings_no_second_vote(site, visit, js):
     page.go_back()
     expect(page.locator("main")).to_be_visible()
     assert endings(site.database, matchup)[0][:3] == (1, 0, False)
-
-
-@pytest.mark.slow
-def test_a_matchup_that_ran_out_says_so_and_leads_on(site, visit):
-    page = visit(VOTE, js=False).page
-    start(page)
-    matchup = matchup_of(page)
-    run_out(site, matchup)
-    bar(page, "A is better").click()
-    expect(page.get_by_role("heading", name="Expired")).to_be_visible()
-    page.get_by_role("button", name="Next matchup").click()
-    assert matchup_of(page) != matchup
-    assert endings(site.database, matchup) == [(3, None, False, False)]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from support.ballots import (
     unfold,
     voted,
 )
-from support.browsing import PHONE, axe
+from support.browsing import axe
 from support.page_layout import resize
 from support.postgres_servers import fresh_database
 from support.served import served
@@ -87,33 +87,6 @@ def test_every_button_stands_under_what_it_is_about(visit, name):
         assert text["width"] <= 46 * 16
 
 
-@pytest.mark.slow
-@needs_bundle
-def test_what_continues_below_says_so_until_its_end_is_in_view(visit):
-    page = visit("/arenas/long/vote").page
-    start(page)
-    settled(page)
-    expect(stage(page).get_by_text("more below").first).to_be_visible()
-    page.evaluate("scrollTo(0, document.body.scrollHeight)")
-    expect(stage(page).get_by_text("more below").first).to_be_hidden()
-    page.goto(page.url.replace("/long/", "/short/"))
-    start(page)
-    settled(page)
-    expect(stage(page).get_by_text("more below").first).to_be_hidden()
-
-
-@pytest.mark.slow
-def test_wide_code_and_tables_scroll_in_a_frame_with_shadows(visit):
-    page = visit("/arenas/wide/vote", js=False, size=PHONE).page
-    start(page)
-    for selector in ("pre", ".wide"):
-        part = stage(page).locator(f".side-a {selector}").first
-        assert part.evaluate("one => one.scrollWidth > one.clientWidth")
-        layers = part.evaluate("one => getComputedStyle(one).backgroundAttachment")
-        assert {"local", "scroll"} <= {one.strip() for one in layers.split(",")}
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
-
-
 @pytest.mark.parametrize(
     "js", [pytest.param(True, id="script", marks=needs_bundle), pytest.param(False, id="plain")]
 )
@@ -152,15 +125,6 @@ def test_a_response_is_shown_as_it_was_written(visit):
     expect(stage(page).locator(".side-a strong")).to_be_visible()
     expect(stage(page).locator(".side-b .raw")).to_have_count(0)
     opened.check()
-
-
-@pytest.mark.slow
-def test_raw_text_opens_in_a_tab_of_its_own_without_scripts(visit):
-    page = visit("/arenas/short/vote", js=False).page
-    start(page)
-    with page.context.expect_page() as opened:
-        stage(page).get_by_label("Raw text of response A").click()
-    expect(opened.value.locator("body")).to_contain_text("**Yes.**")
 
 
 @pytest.mark.slow

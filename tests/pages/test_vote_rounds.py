@@ -88,82 +88,6 @@ def test_undo_before_the_names(site, visit, size):
 
 
 @pytest.mark.slow
-def test_a_vote_is_undone_and_recast_by_keys_again_and_again(site, visit):
-    page = ready(visit).page
-    matchup = matchup_of(page)
-    for key, word in (("1", "A is better"), ("2", "B is better"), ("4", "Both bad")):
-        page.keyboard.press(key)
-        voted(page, word)
-        stage(page).locator(".chip:visible").first.click()
-        page.keyboard.press("u")
-        expect(bar(page, "Tie")).to_be_visible()
-        expect(page.locator(":focus")).to_have_text("Prompt")
-        expect(stage(page).locator("input[name=tags]:checked")).to_have_count(0)
-    settled(page)
-    page.keyboard.press("3")
-    voted(page, "Tie")
-    page.keyboard.press("r")
-    named(page)
-    assert endings(site.database, matchup) == [(1, 2, False, True)]
-    page.keyboard.press("n")
-    gone_on(page, matchup)
-    with connect(site.database) as connection:
-        assert connection.execute("SELECT count(*) FROM remarks").fetchone() == (0,)
-
-
-@pytest.mark.slow
-def test_a_page_that_is_loaded_after_an_undo_has_the_ballot_that_is_open(site, visit):
-    page = ready(visit).page
-    matchup = matchup_of(page)
-    page.keyboard.press("1")
-    voted(page, "A is better")
-    page.keyboard.press("u")
-    expect(bar(page, "Tie")).to_be_visible()
-    page.reload()
-    settled(page)
-    assert matchup_of(page) == matchup
-    page.goto(page.url.partition("/matchups")[0] + VOTE)
-    settled(page)
-    assert matchup_of(page) == matchup
-    page.keyboard.press("2")
-    voted(page, "B is better")
-    assert endings(site.database, matchup) == [(1, 1, False, False)]
-
-
-@pytest.mark.slow
-def test_what_is_fetched_ahead_and_comes_after_an_undo_is_not_shown(site, visit):
-    """The server released it meanwhile."""
-    page = visit(VOTE).page
-    late = []
-
-    def hold(route):
-        late.append((route.fetch(), route)) if not late else route.continue_()
-
-    intercept(page, f"**{VOTE}/ahead", hold)
-    start(page)
-    for _ in range(100):
-        if late:
-            break
-        page.wait_for_timeout(50)
-    matchup = matchup_of(page)
-    page.keyboard.press("1")
-    voted(page, "A is better")
-    page.keyboard.press("u")
-    settled(page)
-    ((answer, route),) = late
-    route.fulfill(response=answer)
-    page.wait_for_timeout(300)
-    expect(page.locator(".stage-ahead")).to_have_count(1)
-    page.keyboard.press("2")
-    voted(page, "B is better")
-    page.keyboard.press("n")
-    following = gone_on(page, matchup)
-    page.keyboard.press("3")
-    voted(page, "Tie")
-    assert endings(site.database, following) == [(1, 2, False, False)]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_names_come_by_themselves_when_the_time_is_over(site, visit, size):
     page = ready_by_the_clock(visit, size=size).page
@@ -181,6 +105,7 @@ def test_names_come_by_themselves_when_the_time_is_over(site, visit, size):
     expect(stage(page).locator(".why")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_names_wait_for_a_comment_that_is_being_written(site, visit):
     opened = ready_by_the_clock(visit)
     page = opened.page
@@ -199,15 +124,6 @@ def test_names_wait_for_a_comment_that_is_being_written(site, visit):
         assert connection.execute(
             "SELECT tags, comment FROM remarks ORDER BY made_at DESC LIMIT 1"
         ).fetchone() == (["well-written"], "it is the clearer one")
-
-
-@pytest.mark.slow
-def test_a_vote_is_final_at_once_where_nothing_can_be_taken_back(site, visit):
-    page = ready(visit, "/arenas/final/vote").page
-    matchup = matchup_of(page)
-    page.keyboard.press("3")
-    named(page)
-    assert endings(site.database, matchup) == [(1, 2, False, True)]
 
 
 @pytest.mark.slow
@@ -271,6 +187,7 @@ def test_the_next_matchup_shows_before_any_request(visit):
     opened.check()
 
 
+@pytest.mark.slow
 def test_a_page_that_is_loaded_again_after_the_vote_shows_what_became_of_it(site, visit):
     page = ready(visit).page
     matchup = matchup_of(page)
@@ -285,16 +202,3 @@ def test_a_page_that_is_loaded_again_after_the_vote_shows_what_became_of_it(site
     expect(status(page)).to_have_text("Undone. Vote again.")
     expect(bar(page, "Tie")).to_be_visible()
     assert endings(site.database, matchup) == [(1, 0, True, False)]
-
-
-@pytest.mark.slow
-def test_a_report_is_sent_without_leaving(site, visit):
-    page = ready(visit).page
-    matchup = matchup_of(page)
-    stage(page).get_by_text("Report this matchup").click()
-    stage(page).get_by_role("button", name="Send the report").click()
-    expect(status(page)).to_have_text("Thank you. The operator will review it.")
-    assert matchup_of(page) == matchup
-    page.locator("main").focus()
-    page.keyboard.press("1")
-    voted(page, "A is better")

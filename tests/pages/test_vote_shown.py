@@ -20,7 +20,6 @@ from support.ballots import (
 )
 from support.browsing import PHONE
 from support.matchup_texts import stored_id
-from tiltyard.arena.log.event_log import LogKind
 from tiltyard.postgres.connections import connect
 
 VOTES = ("A is better", "B is better", "Tie", "Both bad")
@@ -74,23 +73,6 @@ def test_a_phone_takes_no_vote_before_both_were_on_screen(site, visit):
     opened.check()
 
 
-@pytest.mark.slow
-@needs_bundle
-def test_a_key_takes_no_vote_either(site, visit):
-    opened = visit(VOTE, size=PHONE)
-    page = opened.page
-    start(page, look=False)
-    settled(page)
-    matchup = matchup_of(page)
-    page.keyboard.press("2")
-    expect(status(page)).to_have_text("View response B first, then vote.")
-    expect(stage(page).locator(".side-b")).to_be_visible()
-    expect(bar(page, "B is better")).to_be_enabled()
-    page.keyboard.press("2")
-    voted(page, "B is better")
-    assert [set(detail) for detail in logged(site, matchup)] == [{"shown"}]
-
-
 @needs_bundle
 def test_a_response_below_the_screen_has_not_been_shown(site, visit):
     """A prompt that is unfolded and fills the screen: neither response can be seen behind it."""
@@ -113,23 +95,6 @@ def test_a_response_below_the_screen_has_not_been_shown(site, visit):
     assert len(logged(site, matchup)) == 1
 
 
-@pytest.mark.slow
-@needs_bundle
-def test_side_by_side_both_are_shown_at_once(site, visit):
-    opened = ready(visit)
-    page, matchup = opened.page, matchup_of(opened.page)
-    page.keyboard.press("1")
-    voted(page, "A is better")
-    (detail,) = logged(site, matchup)
-    assert abs(detail["shown"]["a"] - detail["shown"]["b"]) < 1
-    bar(page, "Undo").click()
-    expect(status(page)).to_have_text("Undone. Vote again.")
-    bar(page, "Both bad").click()
-    voted(page, "Both bad")
-    first, second = (one["shown"]["a"] for one in logged(site, matchup))
-    assert second > first, "it was first shown before the vote that was undone"
-
-
 def test_without_a_script_both_stand_on_the_page(site, visit):
     opened = visit(VOTE, js=False, size=PHONE)
     page = opened.page
@@ -146,37 +111,3 @@ def test_without_a_script_both_stand_on_the_page(site, visit):
     voted(page, "A is better")
     assert logged(site, matchup) == [None], "nobody watched, so nothing is claimed"
     opened.check()
-
-
-def kinds_of(site, matchup):
-    """What happened to a matchup, in order."""
-    with connect(site.database) as connection:
-        rows = connection.execute(
-            "SELECT e.kind FROM events e JOIN matchups m USING (arena, source, serial) "
-            "WHERE m.matchup = %s ORDER BY e.position",
-            (stored_id(matchup),),
-        ).fetchall()
-    return [LogKind(kind) for (kind,) in rows]
-
-
-@needs_bundle
-def test_a_matchup_that_waits_is_no_exposure_before_it_is_on_the_page(site, visit):
-    """Another visitor leaves before; who goes on has the next matchup at once."""
-    left = ready(visit).page
-    unseen = left.locator(".stage-ahead").get_attribute("data-matchup")
-    left.close()
-    page = ready(visit).page
-    first, second = matchup_of(page), page.locator(".stage-ahead").get_attribute("data-matchup")
-    assert kinds_of(site, second) == [LogKind.PREFETCHED]
-    clickable(page)
-    with page.expect_response(lambda answer: answer.url.endswith("/ahead")):
-        bar(page, "Skip").click()
-        assert gone_on(page, first) == second
-    settled(page)
-    assert kinds_of(site, second) == [LogKind.PREFETCHED, LogKind.SHOWN]
-    assert kinds_of(site, first) == [LogKind.SERVED, LogKind.SKIP]
-    with page.expect_response(lambda answer: answer.url.endswith("/ahead")):
-        page.reload()
-    assert matchup_of(page) == second
-    assert kinds_of(site, second) == [LogKind.PREFETCHED, LogKind.SHOWN]
-    assert kinds_of(site, unseen) == [LogKind.PREFETCHED]

@@ -11,13 +11,12 @@ from support.ballots import (
     matchup_of,
     named,
     needs_bundle,
-    ready,
     stage,
     start,
     status,
     voted,
 )
-from support.browsing import AXE, DESKTOP, SIZES, readable
+from support.browsing import AXE, SIZES, readable
 from support.postgres_servers import fresh_database
 from support.served import served
 from support.shown_kinds import APP, fill_arena, png, sound
@@ -101,25 +100,6 @@ def test_every_state_can_be_read(visit, size, theme):
     readable(page, iframes=False)
 
 
-@pytest.mark.slow
-@needs_bundle
-@pytest.mark.parametrize("size", SIZES)
-def test_no_room_is_wasted_and_nothing_stands_askew(visit, size):
-    """No empty row above the prompt, no tall empty headers, nothing half hidden beneath the bar."""
-    page = ready(visit, size=size).page
-    switch = page.get_by_label("Keyboard shortcuts")
-    heading = page.locator("h1").bounding_box()
-    prompt = stage(page).locator(".prompt").bounding_box()
-    assert prompt["y"] - heading["y"] - heading["height"] < 16
-    expect(switch).not_to_be_in_viewport()
-    if size == DESKTOP:
-        assert stage(page).locator(".side-head").first.bounding_box()["height"] < 48
-    page.keyboard.press("1")
-    voted(page, "A is better")
-    expect(switch).not_to_be_in_viewport()
-    assert stage(page).locator(".result").bounding_box()["x"] == heading["x"]
-
-
 @pytest.mark.slow(but="phone-app")
 @needs_axe
 @pytest.mark.parametrize("kind", ["image", "audio", "app"])
@@ -130,6 +110,7 @@ def test_every_kind_can_be_read(visit, size, kind):
     readable(page, iframes=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("js", SCRIPTS)
 @pytest.mark.parametrize("size", SIZES)
 def test_long_and_hostile_texts_stay_in_their_places(visit, size, js):

@@ -181,21 +181,6 @@ def test_one_that_died_is_started_again_at_the_same_address(used, long):
     assert postmaster(used) is None
 
 
-@pytest.mark.slow
-def test_two_processes_share_a_server_and_the_last_one_stops_it(used):
-    with user_process(used) as (process, url):
-        running = postmaster(used)
-        server = embedded(used)
-        assert server.start() == url
-        assert postmaster(used) == running
-        process.communicate("stop\n", timeout=20)
-        assert running.alive()
-        assert numbers(url) == [1]
-        assert server.stop()
-        wait_until(lambda: not running.alive())
-    assert not server.stop()
-
-
 def test_many_who_start_at_once_get_one_server(used):
     servers = [embedded(used) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
@@ -229,20 +214,6 @@ def test_what_was_committed_survives_an_immediate_stop(used):
     wait_until(lambda: not running.alive())
     with embedded(used) as again:
         assert numbers(again.url) == [*range(1, 1001)]
-    assert server.stop()
-
-
-@pytest.mark.slow
-def test_what_was_committed_survives_the_servers_own_death(used):
-    server = embedded(used)
-    with connect(server.start()) as connection:
-        connection.execute("INSERT INTO kept VALUES (2)")
-        running = postmaster(used)
-        os.kill(running.pid, signal.SIGKILL)
-        wait_until(lambda: not running.alive())
-    with embedded(used) as again:
-        assert postmaster(used) != running
-        assert numbers(again.url) == [1, 2]
     assert server.stop()
 
 

@@ -197,16 +197,6 @@ def test_a_wrong_key_stops_everything_and_leaves_the_matchups_open(
     assert arena.count(VOTE) == 0
 
 
-@pytest.mark.slow
-def test_several_voters_work_side_by_side(arena: JudgedArena, llm: PaidLLM):
-    arena.judges(llm)
-    tokens = [arena.token, arena.another_token("judge")]
-    votes = arena.judge(tokens=tokens, matchups=20)
-    assert votes.votes.total() == 20
-    sessions = arena.rows("SELECT session, count(*) FROM matchups WHERE arena = %(arena)s GROUP BY session")
-    assert len(sessions) == 2
-
-
 def test_a_panel_votes_by_quorum(arena: JudgedArena, llm: PaidLLM):
     arena.judges(llm, "judge-1", "judge-2", "judge-3", quorum=2)
     paid = llm.settled_tally()["paid_calls"]

@@ -22,10 +22,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import (
     BadOption,
     Closed,
-    Conflict,
-    NotFound,
     OpenBattle,
-    OutOfBudget,
     ProviderFault,
 )
 from tiltyard.postgres.connections import connect
@@ -151,32 +148,6 @@ async def test_a_model_that_fails_voids_the_battle_and_rests(database: str) -> N
     assert all("model 0" in detail["void"] for (detail,) in voided)
     served = rows(database, "SELECT count(*) FROM events WHERE kind = 0 AND detail -> 'resting' = '[0]'")
     assert served[0][0] > 15
-
-
-async def test_budgets_are_kept(database: str) -> None:
-    # A call reserves 3 millionths for each of 1,000 tokens and each character.
-    async with live_arena(database, live_budget_dollars=0.013) as (_, battles):
-        battle = await battles.ask(ANN, "Why?")
-        await read_frames(battles, ANN, battle.matchup)
-        with pytest.raises(OutOfBudget):
-            await battles.follow_up(ANN, battle.matchup, "x" * 3_000)
-        assert (await battles.battle(ANN, battle.matchup)).can_continue
-        with pytest.raises(OutOfBudget):
-            await battles.ask(BOB, "y" * 3_000)
-        await battles.ask(BOB, "Why?")
-
-
-async def test_turns_are_voted_on_where_the_arena_asks_for_it(database: str) -> None:
-    async with live_arena(database, live_votes="turn") as (_, battles):
-        battle = await battles.ask(ANN, "Why?")
-        await read_frames(battles, ANN, battle.matchup)
-        with pytest.raises(Conflict, match="this turn"):
-            await battles.follow_up(ANN, battle.matchup, "More?")
-        with pytest.raises(NotFound, match="no turn 2"):
-            await battles.turn_vote(ANN, battle.matchup, 2, "a")
-        battle = await battles.turn_vote(ANN, battle.matchup, 1, "both_bad")
-        assert battle.turns[0].outcome == "both_bad"
-        await battles.follow_up(ANN, battle.matchup, "More?")
 
 
 @pytest.mark.parametrize("text", ["", " \n", "x" * 101, "nul\0"])

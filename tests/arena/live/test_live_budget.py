@@ -30,7 +30,7 @@ from tiltyard.arena.processes.shared_limits import wider_networks
 from tiltyard.errors import Closed, OutOfBudget
 from tiltyard.postgres.connections import connect, open_pool
 
-SCHEDULES = sized(12, 200)
+SCHEDULES = sized(6, 200)
 VOTERS, BATTLES, WORKERS = 3, 6, 4
 
 

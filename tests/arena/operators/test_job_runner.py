@@ -192,18 +192,6 @@ def test_jobs_run_in_processes_of_their_own_and_why_they_failed_is_stored(databa
     assert "7" in str(found["worse"][1])
 
 
-@pytest.mark.slow
-def test_a_job_ends_with_the_server_and_is_run_by_the_next(database: str) -> None:
-    with connect(database) as connection:
-        connection.execute(noted_jobs.TABLE)
-    with running(database, work=noted_jobs.note_slowly):
-        until(lambda: noted(database) == ["begun"])
-    assert not multiprocessing.active_children()
-    assert rows(database) == {"work": (False, None)}
-    next_one = Runner(database)
-    assert next_one.look() == 1
-
-
 def run_slowly(url: str) -> None:
     JobRunner(url, [Job("work", YEARLY, noted_jobs.note_slowly)]).run(threading.Event())
 

@@ -137,7 +137,7 @@ asyncio.run(run())
 """
 
 
-@pytest.mark.slow(but="120")
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [0, 120, 200])
 def test_an_import_that_was_killed_goes_on_and_doubles_nothing(database, tmp_path, last):
     arena = made_arena(database)
@@ -301,6 +301,7 @@ def test_imported_votes_are_counted_at_every_position(database, tmp_path, monkey
     assert {one.median_seconds for one in listed} == {None}
 
 
+@pytest.mark.slow
 async def test_people_vote_beside_an_import(database, tmp_path):
     arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.0))
     path = write(tmp_path / "votes.jsonl", [vote(k) for k in range(7000)])

@@ -241,6 +241,7 @@ def in_step(url, mark="CASE WHEN d.serial % 5 = 1 THEN 2 END"):
         )
 
 
+@pytest.mark.slow
 def test_times_and_marks_of_the_log_are_what_is_tested(database):
     arena = voted(database, votes=60)
     in_step(database)
@@ -313,6 +314,7 @@ def test_in_small_arenas_voters_are_tested_every_minute_and_the_overview_says_wh
         assert held() == votes, minute
 
 
+@pytest.mark.slow(but=("6.5-0.2-12", "5.5-0.2-0"))
 @pytest.mark.parametrize(
     ("deviations", "expected", "excluded"), [(6.5, 0.2, 12), (5.5, 0.2, 0), (9.0, 1.0, 0)]
 )

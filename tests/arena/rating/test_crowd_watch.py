@@ -206,24 +206,6 @@ def test_many_votes_at_once_are_held_as_if_they_had_come_one_by_one(make_yard, c
 
 
 @pytest.mark.slow
-def test_a_rater_that_starts_later_sees_the_same(make_yard, connection):
-    yard = make_yard()
-    votes(yard, 900)
-    first, _ = rater_of(yard, connection)
-    rate(first)
-    votes(yard, 75, target=TARGET, first=500, sessions=75)
-    second, told = rater_of(yard, connection)
-    rate(second)
-    assert len(told) == 1
-    third, again = rater_of(yard, connection)
-    votes(yard, 80, seed=3)
-    rate(third)
-    # The rest of them may have become evident; nobody is held twice.
-    held = [one for change in told + again for one in change.detail["sessions"]]
-    assert len(held) == len(set(held))
-    assert {change.model for change in read_open_changes(connection, yard.arena, 10**9)} == {TARGET}
-
-
 def test_excluded_votes_are_no_longer_watched(make_yard, connection):
     yard = make_yard()
     votes(yard, 900)
@@ -268,6 +250,7 @@ def test_those_who_change_the_crowd_of_a_live_arena_are_held(make_yard, connecti
     assert "crowd-changed" in findings(yard)
 
 
+@pytest.mark.slow
 def test_votes_from_one_network_are_a_group(make_yard, connection):
     yard = make_yard()
     votes(yard, 500)

@@ -58,7 +58,7 @@ def rated_board(url, *, public_address):
     return document, again.document
 
 
-@pytest.mark.slow(but=("2-True-names0", "6-False-names3"))
+@pytest.mark.slow(but="2-True-names0")
 @pytest.mark.parametrize(
     ("days", "public_address", "names"),
     [(2, True, {"few-days"}), (2, False, set()), (6, True, {"days-differ"}), (6, False, {"days-differ"})],

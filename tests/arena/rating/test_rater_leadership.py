@@ -130,6 +130,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_a_leader_that_is_killed_is_followed(leaders, database):
     child = subprocess.Popen([sys.executable, "-c", CHILD, database], stdout=subprocess.PIPE, text=True)
     try:

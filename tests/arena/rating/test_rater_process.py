@@ -243,18 +243,6 @@ def assert_every_evaluation_has_a_board(yard):
         assert seen == [known.votes for known in following.history.evaluations[after:]]
 
 
-@pytest.mark.slow
-def test_without_checkpoints_it_begins_at_zero(yard, connection):
-    tell(yard, np.random.default_rng(1), 20)
-    yard.age()
-    rate(led(yard, connection, pace=RaterPace()))
-    yard.sql("DELETE FROM checkpoints")
-    again = led(yard, connection)
-    assert again.position == 0
-    rate(again)
-    assert_replayed(yard, again)
-
-
 def test_a_checkpoint_of_another_version_is_not_used(yard, connection):
     tell(yard, np.random.default_rng(1), 20)
     yard.age()
@@ -445,21 +433,6 @@ def test_a_vote_excluded_twice_counts_only_when_both_are_restored(yard, connecti
     assert_replayed(yard, rater)
 
 
-@pytest.mark.slow
-def test_one_that_dies_on_its_way_back_is_followed_by_one_that_goes_back_again(yard, connection):
-    votes = [yard.played(k % 4, (k + 1) % 4, k % 3, k % 3) for k in range(60)]
-    yard.age()
-    rate(led(yard, connection))
-    yard.exclude(votes[:1])
-    rater = led(yard, connection)
-    for _ in range(4):
-        rater.step()
-    assert rated_row(yard).generation == 0
-    rater = rate(led(yard, connection))
-    assert rated_row(yard).generation == 1
-    assert_replayed(yard, rater)
-
-
 def test_an_exclusion_that_the_table_does_not_know_is_damage(yard, connection):
     yard.append(lambda log: log.add(LogKind.EXCLUDE, detail={"exclusion": 99}))
     yard.age()
@@ -635,7 +608,7 @@ def test_one_whose_term_has_ended_does_not_begin(yard, connection):
         ArenaRater(connection, rated_arena(connection, yard.arena), old)
 
 
-@pytest.mark.slow(but="0")
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_connection_that_breaks_in_the_middle_of_writing_loses_nothing(yard, seed, monkeypatch):
     """Every few writes the server cuts the rater off, before or after the commit."""
@@ -706,6 +679,7 @@ def caught_up(yard):
     return lambda: rated_row(yard).position == yard.head
 
 
+@pytest.mark.slow
 def test_of_two_rater_processes_one_leads_each_arena_and_everything_is_rated_once(
     make_yard, database, rater_processes
 ):

@@ -112,6 +112,7 @@ def signs(yard):
     return found
 
 
+@pytest.mark.slow(but="0")
 @pytest.mark.parametrize("seed", range(4))
 def test_a_watch_that_is_killed_anywhere_finds_the_same_at_the_same_positions(
     yard, signs, connection, monkeypatch, seed

@@ -177,6 +177,7 @@ async def test_names_that_were_told_release_what_waits(database):
     assert story_of(database, 1) == [LogKind.PREFETCHED, LogKind.RELEASED]
 
 
+@pytest.mark.slow
 async def test_far_more_visitors_may_leave_than_the_arena_has_room_for(database, monkeypatch):
     """Ten have room. Those who have looked for ten minutes make room for others; nobody else has to."""
     monkeypatch.setattr(open_matchup_limits, "OPEN_MATCHUP_LIMIT", 10)

@@ -10,7 +10,7 @@ from support.live_arenas import make_arena, new_voting_queue, voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
-from tiltyard.arena.log.event_log import HUMAN, LogKind
+from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.arena_changes import (
     set_enabled,
     set_policy,
@@ -136,36 +136,6 @@ async def test_excluded_votes_leave_the_queue_with_the_raters_next_generation(da
             queue.rank(HUMAN, 2, Strengths.unknown(4))
             await queue.open_matchups(Voter(1))
             assert queue.state.standings[HUMAN].votes == 30
-
-
-@pytest.mark.slow
-async def test_undone_votes_count_neither_in_the_queue_nor_in_the_rater(database):
-    arena = await make_arena(database, settings=IN_A_MINUTE)
-    async with voting_queue_of(database, arena) as queue:
-        with rating(database) as rater_process:
-            for k in range(10):
-                matchup = (await queue.next_matchup(Voter(1))).matchup
-                await queue.vote(Voter(1), matchup, Kind.WIN_A)
-                catch_up(rater_process)
-                if k % 3 == 0:
-                    await queue.undo(Voter(1), matchup)
-                    if k == 6:
-                        await queue.skip(Voter(1), matchup)
-                    else:
-                        await queue.vote(Voter(1), matchup, Kind.TIE, ballot=1)
-                if k % 4 == 3:
-                    let_a_minute_pass(database)
-            let_a_minute_pass(database)
-            catch_up(rater_process)
-            await queue.open_matchups(Voter(1))
-            standing = queue.state.standings[HUMAN]
-            assert (standing.votes, standing.skipped) == (9, 1)
-            rater = next(iter(rater_process.raters.values()))
-            assert rater.following(HUMAN).votes == 9
-            assert counts(standing) == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
-    with connect(database) as connection:
-        kinds = [row[0] for row in connection.execute("SELECT kind FROM events ORDER BY position").fetchall()]
-    assert kinds.count(LogKind.UNDO) == 4
 
 
 async def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkeypatch):

@@ -90,18 +90,6 @@ def read_all(connection):
     return told
 
 
-def read_one(connection):
-    """One response, whole: its headers and its body may come apart."""
-    told = b""
-    while b"\r\n\r\n" not in told:
-        told += connection.recv(65536) or pytest.fail(f"closed after {told!r}")
-    head, _, body = told.partition(b"\r\n\r\n")
-    length = int(head.lower().partition(b"content-length:")[2].split()[0])
-    while len(body) < length:
-        body += connection.recv(65536) or pytest.fail(f"closed after {told!r}")
-    return head
-
-
 def status_of(answer):
     return int(answer.split(b" ", 2)[1]) if answer else None
 

@@ -25,12 +25,14 @@ from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings, SignInSettings
+from tiltyard.simulation.settling_gap import SettlingForecast
 from tiltyard.web.access.access import Access, Context, app_context
 from tiltyard.web.access.cookies import Cookies
 from tiltyard.web.access.identities import Identities
 from tiltyard.web.access.rate_limits import VoterLimits
 from tiltyard.web.edge.http_limits import LimitedProtocol
 from tiltyard.web.pages.layout import PageTemplates
+from tiltyard.web.pages.operator import arenas as operator_arenas
 from tiltyard.web.server.app import make_app
 
 SECRET = "a secret for tests that is long enough"
@@ -69,6 +71,10 @@ def _environment_with_compiled(templates: PageTemplates, localization: Any) -> E
 
 
 PageTemplates._made = _environment_with_compiled
+#: A forecast takes seconds of CPU for each shape of an arena; `tests/simulation` makes real ones.
+operator_arenas.settling_forecast = lambda models, prompts, people, _: SettlingForecast(
+    models, prompts, people, 300.0, 0, 0, None
+)
 
 
 @dataclass

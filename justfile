@@ -9,6 +9,9 @@ tournament_tests := "tests/tournaments tests/judges tests/jobs"
 arena_tests := "tests/arena tests/postgres"
 web_tests := "tests/web tests/isolation tests/client tests/wire"
 page_tests := "tests/pages"
+# Slow tests that have recipes of their own.
+named_tests := "tests/faults tests/project/test_package_index.py tests/project/test_built_image.py tests/isolation/test_openapi.py"
+studies := "intervals priors baselines inference live-prompts small-arenas settled place-study ab-study crowd-study red-team admissions linkage voter-study agreement-study backtests suite"
 
 # List the commands.
 default:
@@ -22,9 +25,13 @@ check:
 quick *args:
     python tools/quick.py {{args}}
 
-# What the gate leaves out: slow tests, full sizes, kills, a real LLM, every browser variant, simulations. Hours.
+# What is run before a release, after `check`: nothing that it ran is run again, but under tracing. Writes a dated page.
 release:
-    python tools/lanes.py --page docs/evidence/release.md "package branches coverage full faults dawdle pictures intervals inference live-prompts place-study settled backtests priors admissions"
+    python tools/lanes.py --page docs/evidence/release.md "package branches slow faults image pictures"
+
+# What is measured again when what it measures changes; each writes a dated table. Half a day: run them by name.
+studies:
+    python tools/lanes.py "{{studies}}"
 
 # What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
 bundle:
@@ -111,7 +118,11 @@ image:
 wheel:
     pytest -n 0 tests/project/test_wheel.py
 
-# All tests, the slow ones too, with every line traced: how much of everything is covered.
+# The slow tests that no other recipe runs.
+slow:
+    pytest -m slow -n 2 --dist worksteal tests {{replace(named_tests, "tests/", "--ignore=tests/")}}
+
+# All tests, the slow ones too, with every line traced: how much of everything is covered. Hours.
 coverage:
     coverage erase
     pytest -m "slow or not slow" -n 2 --dist worksteal --cov --cov-report= --ignore tests/faults
@@ -137,25 +148,13 @@ board folder *options:
 dawdle:
     TILTYARD_TEST_DAWDLE=1 pytest -m "slow or not slow" -n 2 --dist worksteal tests/pages
 
-# All tests at full size, the slow ones too.
+# All tests at full size, the slow ones too: more examples, longer texts, more seeds. Hours.
 full:
     TILTYARD_TEST_SIZE=full pytest -m "slow or not slow" -n 2 --dist worksteal --ignore tests/faults
-
-# Tournaments on a real LLM server, live and by batch. Half an hour; "-k 'not full'" takes seven minutes.
-real-llm *args:
-    pytest -m "slow or not slow" -n 0 tests/tournaments/test_real_llm.py {{args}}
-
-# Responses that try to steer their judge, before a real LLM server.
-injections *args:
-    pytest -m "slow or not slow" -n 0 -s tests/tournaments/test_real_injections.py {{args}}
 
 # Processes and servers killed and stopped, one scene at a time.
 faults:
     pytest -m "slow or not slow" -n 0 -s tests/faults
-
-# Live battles in Chromium with two real LLM servers and one that fails; every byte before the vote is read.
-live-real *args:
-    pytest -m "slow or not slow" -n 0 -s tests/pages/test_real_live_battles.py {{args}}
 
 # How often intervals hold the truth in simulated worlds.
 intervals:

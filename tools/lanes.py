@@ -139,9 +139,14 @@ def summary(finished: Sequence[Finished], wall_seconds: float) -> str:
     return "\n".join(f"{name:{width}}  {taken:>8}  {end}".rstrip() for name, taken, end in rows)
 
 
-def result_page(title: str, finished: Sequence[Finished], wall_seconds: float, today: dt.date) -> str:
-    """The same as a dated page of the documentation, with the last output line of each recipe."""
-    machine = f"Python {platform.python_version()} on {os.cpu_count()} cores"
+def result_page(
+    title: str, finished: Sequence[Finished], wall_seconds: float, today: dt.date, load: float
+) -> str:
+    """The same as a dated page of the documentation, with the last output line of each recipe.
+
+    ``load`` is the load average before the run: how busy others kept the machine.
+    """
+    machine = f"Python {platform.python_version()} on {os.cpu_count()} cores (load {load:.0f} before it)"
     lines = [
         f"# {title}",
         "",
@@ -177,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--title", default="The release run, measured", help="the title of that page")
     asked = parser.parse_args(arguments)
     runner = Runner()
-    began = time.monotonic()
+    began, load = time.monotonic(), os.getloadavg()[1]
     try:
         finished = runner.run([asked.first.split()])
         finished += runner.run([lane.split() for lane in asked.lanes], asked.at_once)
@@ -193,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("\n" + summary(finished, wall_seconds))
     if asked.page is not None:
         today = dt.datetime.now(dt.UTC).date()
-        asked.page.write_text(result_page(asked.title, finished, wall_seconds, today), encoding="utf-8")
+        asked.page.write_text(result_page(asked.title, finished, wall_seconds, today, load), encoding="utf-8")
     return 0 if all(each.passed for each in finished) else 1
 
 

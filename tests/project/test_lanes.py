@@ -37,12 +37,16 @@ def runner(monkeypatch, tmp_path):
     return Runner(("sh", "-c", f'exec sh "{tmp_path}/$0"'), tmp_path / "logs", lambda _: None)
 
 
-def test_every_script_of_the_release_starts():
+def test_every_script_of_the_release_and_of_the_studies_starts():
     """Where it is run: neither the tests' folders nor this one are among the places of its modules."""
     text = (TOOLS.parent / "justfile").read_text(encoding="utf-8")
-    lanes = re.search(r'release.md "([^"]+)"', text)[1].split()
+    lanes = " ".join(
+        re.search(pattern, text)[1] for pattern in (r'release.md "([^"]+)"', r'studies := "([^"]+)"')
+    )
     recipes = dict(re.findall(r"^([\w-]+)[^\n:]*:[^\n]*\n((?: +.*\n)+)", text, re.MULTILINE))
-    scripts = {script for name in lanes for script in re.findall(r"python (bench/\S+)", recipes[name])}
+    scripts = {
+        script for name in lanes.split() for script in re.findall(r"python (bench/\S+)", recipes[name])
+    }
     assert "bench/intervals.py" in scripts
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
         "PYTHONPATH": str(TOOLS.parent / "src")
@@ -50,6 +54,13 @@ def test_every_script_of_the_release_starts():
     command = [sys.executable, "-P", "-c", STARTS, *sorted(scripts)]
     ended = subprocess.run(command, cwd=TOOLS.parent, env=clean, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_every_file_that_a_recipe_names_exists():
+    text = (TOOLS.parent / "justfile").read_text(encoding="utf-8")
+    named = re.findall(r"\b(?:tests|bench|tools)/[\w/]+(?:\.py)?", text)
+    assert named
+    assert [path for path in named if not (TOOLS.parent / path).exists()] == []
 
 
 def test_lanes_run_side_by_side_and_recipes_of_a_lane_in_turn(runner, tmp_path):
@@ -89,8 +100,9 @@ def test_the_page_is_dated_and_has_the_last_line_of_each(runner, tmp_path):
     from lanes import result_page
 
     (tmp_path / "tests").write_text("echo '== 3 passed | 1 skipped =='; echo")
-    page = result_page("Measured", runner.run([["tests"]]), 5, dt.date(2026, 11, 16))
+    page = result_page("Measured", runner.run([["tests"]]), 5, dt.date(2026, 11, 16), 0.4)
     assert page.startswith("# Measured\n\nRun on 2026-11-16 with Python ")
+    assert "(load 0 before it), 0:05 min in all" in page
     assert page.endswith("| `tests` | 0:00 min | passed | 3 passed \\| 1 skipped |\n")
 
 

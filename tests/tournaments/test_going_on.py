@@ -114,8 +114,9 @@ def test_an_interrupt_ends_with_one_line_and_can_be_gone_on_with(tmp_path, batch
         out, err = process.communicate(timeout=120)
         server.change(latency=0.0)
         assert process.returncode == 130, err
-        begun, stopped = err.splitlines()
+        begun, *advice, stopped = err.splitlines()
         assert begun.startswith("Writing to runs/pilot_")
+        assert len(advice) == batch  # There is no preflight by batch.
         assert stopped == "tiltyard: stopped"
         assert out == ""
         ran = arranged.done("run", arranged.config)

@@ -27,7 +27,7 @@ quick *args:
 
 # What is run before a release, after `check`: nothing that it ran is run again, but under tracing. Writes a dated page.
 release:
-    python tools/lanes.py --page docs/evidence/release.md "package branches slow faults image pictures"
+    python tools/lanes.py --page docs/evidence/release.md --first bundle "package branches slow faults image pictures"
 
 # What is measured again when what it measures changes; each writes a dated table. Half a day: run them by name.
 studies:

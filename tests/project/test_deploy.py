@@ -212,7 +212,7 @@ class TestImage:
             if source.is_dir():
                 shutil.copytree(source, tmp_path / name, ignore=there)
             else:
-                shutil.copy(source, tmp_path / name)
+                shutil.copy(source, tmp_path / source.name)
         uv("build", "--wheel", "--out-dir", tmp_path / "dist", cwd=tmp_path)
         (wheel,) = (tmp_path / "dist").glob("*.whl")
         names = set(zipfile.ZipFile(wheel).namelist())

@@ -41,7 +41,7 @@ def test_every_script_of_the_release_and_of_the_studies_starts():
     """Where it is run: neither the tests' folders nor this one are among the places of its modules."""
     text = (TOOLS.parent / "justfile").read_text(encoding="utf-8")
     lanes = " ".join(
-        re.search(pattern, text)[1] for pattern in (r'release.md "([^"]+)"', r'studies := "([^"]+)"')
+        re.search(pattern, text)[1] for pattern in (r'release.md [^"\n]*"([^"]+)"', r'studies := "([^"]+)"')
     )
     recipes = dict(re.findall(r"^([\w-]+)[^\n:]*:[^\n]*\n((?: +.*\n)+)", text, re.MULTILINE))
     scripts = {

@@ -56,7 +56,8 @@ def check_layout(page: Page, where: str) -> None:
     where = f"{where} at {width}"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{where} scrolls sideways"
     assert page.evaluate(_CUT_OFF) == [], where
-    assert page.evaluate(_CUT_TEXT) == [], where
+    cut = page.evaluate(_CUT_TEXT)
+    assert cut == [], (where, cut)
     if width < WIDE[0][0]:
         return
     parts = page.evaluate(_EDGES)

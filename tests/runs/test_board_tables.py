@@ -12,7 +12,7 @@ from tiltyard.errors import BadOption, CannotRate
 from tiltyard.runs.manifest import BOOTSTRAP
 from tiltyard.simulation.demo.demo_roster import demo_battles
 
-ROWS = [battle.to_dict() for battle in demo_battles(2000)]
+ROWS = [battle.to_dict() for battle in demo_battles(800)]
 
 
 @pytest.fixture(scope="module")

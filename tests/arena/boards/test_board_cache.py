@@ -13,6 +13,7 @@ from support.postgres_servers import fresh_database
 from support.voted_arenas import boards_of, cast, close_window, lay_votes, rate, voted
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset
+from tiltyard.arena.boards.model_profiles import ModelProfiles
 from tiltyard.arena.content.answer_import import import_answers
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
@@ -295,9 +296,10 @@ async def test_the_page_of_a_model_counts_what_the_battles_say(database, tmp_pat
     rate(database)
     async with boards_of(database) as (boards, arena):
         newest = await boards.latest(1, 0)
-        page = json.loads((await boards.model(arena, 0, "model-2")).data)
+        profiles = ModelProfiles(boards._pool, boards)
+        page = json.loads((await profiles.of(arena, 0, "model-2")).document().data)
         with pytest.raises(NotFound):
-            await boards.model(arena, 0, "nobody")
+            await profiles.of(arena, 0, "nobody")
     battles = [
         b for b in battles_of(database, tmp_path, newest.position) if "model-2" in (b.model_a, b.model_b)
     ]
@@ -320,7 +322,7 @@ async def test_the_page_of_a_model_counts_what_the_battles_say(database, tmp_pat
             assert (row["wins"], row["ties"], row["votes"]) == (wins, ties, len(met))
     assert {row["category"] for row in page["prompts"]} == {"maths", "law"}
     assert page["history"]
-    assert all(once["row"]["model"] == "model-2" for once in page["history"])
+    assert [once["votes"] for once in page["history"]] == sorted({once["votes"] for once in page["history"]})
 
 
 class Clock:

@@ -41,18 +41,17 @@ async def test_pairs_are_those_of_the_exported_battles(voted_database, tmp_path)
         whole = await boards.pairs(arena, VoteSubset(0), 7)
         law = await boards.pairs(arena, VoteSubset(0, "law", "de"), 7)
         counted = await boards.pairs(arena, VoteSubset(0, excluded="counted"), 7)
-        whole, law, counted = (json.loads(one.data) for one in (whole, law, counted))
     position = newest.position
     shown = [row["model"] for row in json.loads(newest.document)["rows"][:7]]
-    assert whole["models"] == law["models"] == shown
+    assert whole.models == law.models == shown
     file = tmp_path / "battles.jsonl"
     export = open_export(voted_database, 1, source=0, upto=position)
     file.write_bytes(b"".join(export_battles(voted_database, KEYS, export, "jsonl")))
     battles = [b for b in open_battles(file).battles() if {b.model_a, b.model_b} <= set(shown)]
-    check_pairs(whole["pairs"], battles)
-    check_pairs(law["pairs"], [b for b in battles if (b.category, b.language) == ("law", "de")])
-    assert sum(pair["battles"] for pair in counted["pairs"]) > sum(pair["battles"] for pair in whole["pairs"])
-    places = [(shown.index(pair["model_a"]), shown.index(pair["model_b"])) for pair in whole["pairs"]]
+    check_pairs(whole.pairs, battles)
+    check_pairs(law.pairs, [b for b in battles if (b.category, b.language) == ("law", "de")])
+    assert sum(pair["battles"] for pair in counted.pairs) > sum(pair["battles"] for pair in whole.pairs)
+    places = [(shown.index(pair["model_a"]), shown.index(pair["model_b"])) for pair in whole.pairs]
     assert places == sorted(places)
     assert all(a < b for a, b in places)
 
@@ -97,23 +96,23 @@ def tally(rows):
 async def test_history_tells_what_the_boards_said_then(voted_database):
     async with boards_of(voted_database) as (boards, arena):
         newest = await boards.latest(arena.arena, 0)
-        told = json.loads((await boards.history(arena, 0, 3)).data)
+        told = await boards.history(arena, 0, 3)
     with connect(voted_database) as connection:
         kept = connection.execute(
-            "SELECT position, document FROM snapshots WHERE arena = 1 AND source = 0 AND (evaluated OR sha256 = %s) "
+            "SELECT document FROM snapshots WHERE arena = 1 AND source = 0 AND (evaluated OR sha256 = %s) "
             "ORDER BY generation, position",
             (bytes.fromhex(newest.sha256),),
         ).fetchall()
     assert len(kept) > 2
     first = [row["model"] for row in json.loads(newest.document)["rows"][:3]]
-    assert told["models"] == first
+    assert told.models == first
     expected = []
-    for position, document in kept:
+    for (document,) in kept:
         rows = {row["model"]: row for row in json.loads(document)["rows"]}
-        expected += [(position, model, rows[model]["conservative"]) for model in first]
-    found = [(one["position"], one["model"], one["conservative"]) for one in told["scores"]]
-    assert sorted(found) == sorted(expected)
-    assert [one["position"] for one in told["scores"]] == sorted(one["position"] for one in told["scores"])
+        expected += [(json.loads(document)["at"], model, rows[model]["bradley_terry"]) for model in first]
+    found = [(one.at, one.model, one.value) for one in told.points]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    assert [one.at for one in told.points] == sorted(one.at for one in told.points)
 
 
 async def test_history_is_thinned_and_keeps_the_newest(voted_database):
@@ -124,7 +123,7 @@ async def test_history_is_thinned_and_keeps_the_newest(voted_database):
         async with boards._pool.connection() as connection:
             few = await read_scores(connection, newest, NAMES[:1], most=2)
     assert 1 <= len(few) <= 2
-    assert few[-1]["position"] == newest.position
+    assert few[-1].at == json.loads(newest.document)["at"]
 
 
 async def test_what_was_asked_of_one_snapshot_is_never_that_of_another(voted_database):
@@ -143,7 +142,7 @@ async def test_what_was_asked_of_one_snapshot_is_never_that_of_another(voted_dat
         same = await boards.pairs(arena, VoteSubset(0), 40, newest)
         assert first is again
         assert now is same
-        assert json.loads(first.data)["snapshot"] == older.sha256 != json.loads(now.data)["snapshot"]
+        assert first.snapshot == older.sha256 != now.snapshot
         assert await boards.published(arena.arena, newest.sha256) is newest
         for nobody in ("0" * 64, "no hash"):
             with pytest.raises(NotFound, match="no such board"):

@@ -6,7 +6,6 @@ import pytest
 from tiltyard.arena.boards.battle_effects import STYLE_TRAITS, styled_ratings
 from tiltyard.arena.log.votes import Ballots
 
-ABOUT = {"arena": "arena", "source": "human", "snapshot": "0" * 64, "position": 9, "generation": 0}
 MODELS = ("verbose", "terse", "middling")
 PROMPTS = 30
 
@@ -37,7 +36,7 @@ def votes(rng, known, n=4000, effect=3.0):
 def test_what_length_won_is_taken_away():
     rng = np.random.default_rng(7)
     known = styles(rng)
-    said = styled_ratings(votes(rng, known), MODELS, known, ABOUT, voters=True)
+    said = styled_ratings(votes(rng, known), MODELS, known, snapshot="0" * 64, voters=True)
     rows = {row["model"]: row for row in said["rows"]}
     plain = rows["verbose"]["plain"]["rating"] - rows["terse"]["plain"]["rating"]
     equal = rows["verbose"]["equal_style"]["rating"] - rows["terse"]["equal_style"]["rating"]
@@ -56,7 +55,7 @@ def test_a_trait_that_no_response_has_leaves_the_others(unused):
     ballots = votes(rng, known)
     for trait in unused:
         known[:, 2 + STYLE_TRAITS.index(trait)] = 0
-    said = styled_ratings(ballots, MODELS, known, ABOUT, voters=True)
+    said = styled_ratings(ballots, MODELS, known, snapshot="0" * 64, voters=True)
     assert [one["trait"] for one in said["effects"]] == [one for one in STYLE_TRAITS if one not in unused]
     assert all(row["plain"]["rating"] is not None for row in said["rows"])
 
@@ -66,7 +65,7 @@ def test_votes_on_responses_of_unknown_style_are_left_out_and_counted():
     known = styles(rng)
     ballots = votes(rng, known, n=500)
     some = known[known[:, 1] < 20]
-    said = styled_ratings(ballots, MODELS, some, ABOUT, voters=False)
+    said = styled_ratings(ballots, MODELS, some, snapshot="0" * 64, voters=False)
     assert said["votes"] == int((ballots.prompt < 20).sum())
     assert said["votes"] + said["left_out"] == 500
 
@@ -75,6 +74,6 @@ def test_votes_on_responses_of_unknown_style_are_left_out_and_counted():
 def test_without_known_styles_there_is_no_rating(rows):
     rng = np.random.default_rng(9)
     known = styles(rng)
-    said = styled_ratings(votes(rng, known, n=50), MODELS, known[:rows], ABOUT, voters=True)
+    said = styled_ratings(votes(rng, known, n=50), MODELS, known[:rows], snapshot="0" * 64, voters=True)
     assert (said["votes"], said["left_out"], said["effects"]) == (0, 50, [])
     assert all(row["equal_style"]["rating"] is None for row in said["rows"])

@@ -46,7 +46,7 @@ def test_votes_are_filtered_by_language(database):
                     assert board["filter"] == {"category": None, "language": language, "lane": "all"}
                     counted[language] = board["votes"]
                 part = VoteSubset(0, language="en")
-                pairs = json.loads((await boards.pairs(arena, part, 4)).data)["pairs"]
+                pairs = (await boards.pairs(arena, part, 4)).pairs
                 return counted, sum(pair["battles"] for pair in pairs)
             finally:
                 await boards.stop()

@@ -59,9 +59,11 @@ class StyleEffect(TypedDict):
     standard_error: float | None
 
 
-class StyledDocument(BoardOrigin):
+class StyledRatings(TypedDict):
     """Ratings at equal style beside those without."""
 
+    #: The hash of the board whose votes were counted.
+    snapshot: str
     #: Votes that both are fitted to, and votes that are left out.
     votes: int
     left_out: int
@@ -72,8 +74,8 @@ class StyledDocument(BoardOrigin):
 
 
 def styled_ratings(
-    ballots: Ballots, models: Sequence[str], styles: Ints, about: BoardOrigin, *, voters: bool
-) -> StyledDocument:
+    ballots: Ballots, models: Sequence[str], styles: Ints, *, snapshot: str, voters: bool
+) -> StyledRatings:
     """Fit votes with and without style. ``styles`` has model, prompt and traits; ``voters``: whether voters are a sample."""
     traits, known = _traits(ballots, styles)
     left, right = traits[0][known].astype(float), traits[1][known].astype(float)
@@ -87,7 +89,7 @@ def styled_ratings(
     plain = fit_or_none(BradleyTerry(), table)
     styled = fit_or_none(BradleyTerry(style=True), table) if names else None
     return {
-        **about,
+        "snapshot": snapshot,
         "votes": int(known.sum()),
         "left_out": int((~known).sum()),
         "level": BradleyTerry().level,

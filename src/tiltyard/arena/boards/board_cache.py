@@ -8,37 +8,30 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tiltyard.arena.boards.battle_effects import battle_effects, read_traits, styled_ratings
+from tiltyard.arena.boards.battle_effects import StyledRatings, battle_effects, read_traits, styled_ratings
 from tiltyard.arena.boards.filtered_boards import (
     BoardOrigin,
     FilterRoster,
-    PairsDocument,
     VoteSubset,
     filtered_board,
-    head_to_head,
     pair_results,
-    prompt_results,
 )
 from tiltyard.arena.boards.snapshot_cache import HashedDocument, SnapshotCache
 from tiltyard.arena.boards.snapshots import (
-    ModelScore,
     Snapshot,
     SnapshotNotifications,
     board_of,
     find_snapshot,
     latest_snapshot,
     parsed_board,
-    read_history,
     read_newest_positions,
     read_scores,
 )
 from tiltyard.arena.content.arenas import (
     Arena,
     find_arena,
-    find_model,
     list_prompt_names,
     read_prompt_filters,
-    read_prompt_keys,
 )
 from tiltyard.arena.content.response_details import read_styles
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
@@ -52,11 +45,8 @@ from tiltyard.arena.log.votes import (
     read_arrivals,
     read_ballots,
     read_pairs,
-    read_tally,
 )
 from tiltyard.arena.tasks import cancel_and_wait
-from tiltyard.core.board.arena_board import ArenaRow
-from tiltyard.core.board.document import row_to_dict
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.strengths import Strengths
@@ -64,6 +54,7 @@ from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import Connection, ConnectionPool
+from tiltyard.report.arena_charts import ChartContent
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,13 +75,6 @@ _CACHED_BOARD_BYTES = 64_000_000
 _CACHED_DOCUMENT_LIMIT = 200
 #: Seconds before the first retry after a fault.
 _RETRY_SECONDS = 1.0
-
-
-class HistoryDocument(BoardOrigin):
-    """Some models on a board and on those before it."""
-
-    models: list[str]
-    scores: list[ModelScore]
 
 
 class BoardCache:
@@ -114,9 +98,7 @@ class BoardCache:
         self._languages: BoundedCache[int, list[str]] = BoundedCache(
             _CACHED_ARENA_LIMIT, seconds=_LANGUAGES_CACHE_SECONDS
         )
-        self._documents: SnapshotCache[HashedDocument] = SnapshotCache(
-            _CACHED_DOCUMENT_LIMIT, at_once=2, what="a board to be counted"
-        )
+        self._documents = SnapshotCache(_CACHED_DOCUMENT_LIMIT, at_once=2, what="a board to be counted")
         self._retries = Retries(_LOG, "looking for new boards", Backoff(_RETRY_SECONDS))
         self._task: asyncio.Task[None] | None = None
 
@@ -207,7 +189,7 @@ class BoardCache:
 
     async def pairs(
         self, arena: Arena, part: VoteSubset, top: int, snapshot: Snapshot | None = None
-    ) -> HashedDocument:
+    ) -> ChartContent:
         """Results between a snapshot's top models; without a snapshot, of the newest one or one shortly before."""
         of = await self.latest(arena.arena, part.source) if snapshot is None else snapshot
         key = (arena.arena, "pairs", part, top)
@@ -217,15 +199,15 @@ class BoardCache:
 
     async def history(
         self, arena: Arena, source: int, top: int, snapshot: Snapshot | None = None
-    ) -> HashedDocument:
-        """The history of a snapshot's top models; without a snapshot, of the newest one or one shortly before."""
+    ) -> ChartContent:
+        """The ratings of a snapshot's top models on it and on boards before it; without a snapshot, of the newest one or one shortly before."""
         of = await self.latest(arena.arena, source) if snapshot is None else snapshot
         key = (arena.arena, source, "history", top)
         return await self._documents(
-            key, of, lambda: self._recall(arena, of, _first(of, top)), exact=snapshot is not None
+            key, of, lambda: self._recall(of, _first(of, top)), exact=snapshot is not None
         )
 
-    async def styled(self, arena: Arena, source: int) -> HashedDocument:
+    async def styled(self, arena: Arena, source: int) -> StyledRatings:
         """Ratings at equal style beside those without, as of the newest snapshot or one shortly before."""
         newest = await self.latest(arena.arena, source)
         return await self._documents(
@@ -252,12 +234,6 @@ class BoardCache:
         """The numbers of votes up to a snapshot that are not rated, and therefore not in it."""
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             return await count_unrated(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
-
-    async def model(self, arena: Arena, source: int, name: str) -> HashedDocument:
-        """The document of a model, as of the newest snapshot or one shortly before."""
-        newest = await self.latest(arena.arena, source)
-        key = (arena.arena, source, "model", name)
-        return await self._documents(key, newest, lambda: self._describe(arena, newest, name))
 
     def _begin_following(self, arena: int) -> None:
         """Follow an arena. What is cached of one that was not followed may be old."""
@@ -339,7 +315,7 @@ class BoardCache:
 
     async def _pair(
         self, arena: Arena, of: Snapshot, part: VoteSubset, models: Sequence[str]
-    ) -> HashedDocument:
+    ) -> ChartContent:
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             prompts = None
             if part.some_prompts:
@@ -356,17 +332,17 @@ class BoardCache:
                 chosen=_chosen(arena, part, prompts),
             )
         pairs = pair_results(tally, names, shown)
-        document: PairsDocument = {**_about(arena, of), "models": list(models), "pairs": pairs}
-        return HashedDocument.of(document)
+        return ChartContent(models=models, pairs=pairs, snapshot=of.sha256)
 
-    async def _style(self, arena: Arena, newest: Snapshot) -> HashedDocument:
+    async def _style(self, arena: Arena, newest: Snapshot) -> StyledRatings:
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
             names = (await read_roster(connection, arena.arena)).models[: len(board_of(newest).rows)]
             styles = await read_styles(connection, arena.arena)
             ballots = await read_ballots(connection, arena.arena, newest.source, upto=newest.position)
-        about, voters = _about(arena, newest), newest.source == HUMAN
-        document = await asyncio.to_thread(styled_ratings, ballots, names, styles, about, voters=voters)
-        return HashedDocument.of(document)
+        voters = newest.source == HUMAN
+        return await asyncio.to_thread(
+            styled_ratings, ballots, names, styles, snapshot=newest.sha256, voters=voters
+        )
 
     async def _effects(self, arena: Arena, newest: Snapshot) -> HashedDocument:
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
@@ -376,43 +352,10 @@ class BoardCache:
         document = await asyncio.to_thread(battle_effects, ballots, names, traits, _about(arena, newest))
         return HashedDocument.of(document)
 
-    async def _recall(self, arena: Arena, of: Snapshot, models: Sequence[str]) -> HashedDocument:
+    async def _recall(self, of: Snapshot, models: Sequence[str]) -> ChartContent:
         async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
-            scores = await read_scores(connection, of, models)
-        document: HistoryDocument = {**_about(arena, of), "models": list(models), "scores": scores}
-        return HashedDocument.of(document)
-
-    async def _describe(self, arena: Arena, newest: Snapshot, name: str) -> HashedDocument:
-        async with limited_connection(self._pool, _STATEMENT_SECONDS) as connection:
-            number, _ = await find_model(connection, arena.arena, name)
-            roster = await read_roster(connection, arena.arena)
-            keys = await read_prompt_keys(connection, arena.arena)
-            history = await read_history(connection, arena.arena, newest.source, name)
-            tally = await read_tally(
-                connection, arena.arena, newest.source, upto=newest.position, model=number
-            )
-        prompts = [(key.name, key.category, key.language) for key in keys]
-        rows = board_of(newest).rows
-        return HashedDocument.of(
-            {
-                **_about(arena, newest),
-                "model": name,
-                **_placed(rows, name),
-                "head_to_head": head_to_head(tally, roster.models, number),
-                "prompts": prompt_results(tally, prompts, number),
-                "history": [
-                    {
-                        "generation": once.generation,
-                        "position": once.position,
-                        "at": once.made_at.isoformat(),
-                        "snapshot": once.sha256,
-                        "votes": once.votes,
-                        "row": once.row,
-                    }
-                    for once in history
-                ],
-            }
-        )
+            points = await read_scores(connection, of, models)
+        return ChartContent(models=models, points=points, snapshot=of.sha256)
 
 
 async def _read_prompts(connection: Connection, arena: Arena, part: VoteSubset) -> dict[int, str]:
@@ -439,19 +382,6 @@ def _about(arena: Arena, newest: Snapshot) -> BoardOrigin:
         "position": newest.position,
         "generation": newest.generation,
     }
-
-
-def _placed(rows: Sequence[ArenaRow], name: str) -> dict[str, dict[str, object] | None]:
-    """A model's row, and the rows above and below it; ``None`` if there is none."""
-    places = [k for k, row in enumerate(rows) if row.model == name]
-    if not places:
-        return {"row": None, "above": None, "below": None}
-    k = places[0]
-    ranked = rows[k].rank is not None
-    above = rows[k - 1] if ranked and k > 0 else None
-    below = rows[k + 1] if ranked and k + 1 < len(rows) and rows[k + 1].rank is not None else None
-    placed = {"row": rows[k], "above": above, "below": below}
-    return {name: None if row is None else row_to_dict(row) for name, row in placed.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ CROSS JOIN LATERAL (
 
 -- name: boards_history
 -- One model's row on the boards on which an evaluation fell, newest first.
-SELECT s.generation, s.position, s.made_at, s.sha256, s.votes, r.value
+SELECT s.generation, s.position, s.made_at, s.votes, r.value
 FROM snapshots s
 CROSS JOIN LATERAL (
     SELECT value FROM jsonb_array_elements(s.document::jsonb -> 'rows') AS rows (value)

@@ -1,11 +1,10 @@
-"""Filtered boards, pairs and model pages, computed from the votes behind a snapshot."""
+"""Filtered boards and pairs, computed from the votes behind a snapshot."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict, TypeVar
+from typing import TypedDict
 
 import numpy as np
 
@@ -32,26 +31,13 @@ from tiltyard.core.policy.validity.publication import EvaluationHistory
 from tiltyard.core.ratings import Finding
 from tiltyard.foundation.arrays import Bools, Ints
 
-#: The result that a kind of vote means for the left model, and for the right model.
-_RESULTS = {
-    Kind.WIN_A: ("wins", "losses"),
-    Kind.LEAN_A: ("wins", "losses"),
-    Kind.WIN_B: ("losses", "wins"),
-    Kind.LEAN_B: ("losses", "wins"),
-    Kind.TIE: ("ties", "ties"),
-    Kind.INCONSISTENT: ("ties", "ties"),
-    Kind.BOTH_BAD: ("both_bad", "both_bad"),
-}
-#: A left model's wins, losses, ties and both-bad votes by kind.
-_OUTCOME = np.array([("wins", "losses", "ties", "both_bad").index(_RESULTS[kind.plain][0]) for kind in Kind])
+#: What a kind of vote means for the left model: 0 a win, 1 a loss, 2 a tie, 3 both bad.
+_RESULTS = {Kind.WIN_A: 0, Kind.LEAN_A: 0, Kind.WIN_B: 1, Kind.LEAN_B: 1, Kind.TIE: 2, Kind.INCONSISTENT: 2}
+_OUTCOME = np.array([_RESULTS.get(kind.plain, 3) for kind in Kind])
 _FLAGGED = np.array([kind.flagged for kind in Kind])
 _COUNTED = {"left-out": (), "counted": (Finding("excluded-counted"),), "all": (Finding("all-votes-counted"),)}
 _SOME_PROMPTS = Finding("filtered-board")
 _RANDOM_PAIRS = Finding("exploration-only")
-
-Group = TypeVar("Group")
-#: Name, category and language of a prompt.
-PromptTags = tuple[str, str | None, str | None]
 
 
 class BoardOrigin(TypedDict):
@@ -62,38 +48,6 @@ class BoardOrigin(TypedDict):
     snapshot: str
     position: int
     generation: int
-
-
-class PairsDocument(BoardOrigin):
-    """How some models did against each other."""
-
-    models: list[str]
-    pairs: list[PairScore]
-
-
-class OutcomeCounts(TypedDict):
-    """How votes ended for one model. ``score`` is its share of the points, a tie counting half."""
-
-    wins: int
-    losses: int
-    ties: int
-    both_bad: int
-    votes: int
-    score: float | None
-
-
-class OpponentResult(OutcomeCounts):
-    """How a model did against another."""
-
-    opponent: str
-
-
-class PromptResult(OutcomeCounts):
-    """How a model did on a prompt."""
-
-    prompt: str
-    category: str | None
-    language: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,54 +236,3 @@ def pair_results(tally: VoteTally, models: Sequence[str], shown: Sequence[int]) 
             }
         )
     return pairs
-
-
-def head_to_head(tally: VoteTally, models: Sequence[str], model: int) -> list[OpponentResult]:
-    """Results of one model against each opponent, those with most votes first."""
-    counted = _count_outcomes(tally, model, lambda _prompt, opponent: models[opponent])
-    results: list[OpponentResult] = [{"opponent": name, **counts} for name, counts in counted.items()]
-    return sorted(results, key=_most_votes_first)
-
-
-def prompt_results(tally: VoteTally, prompts: Sequence[PromptTags], model: int) -> list[PromptResult]:
-    """Results of one model on each prompt, those with most votes first."""
-    counted = _count_outcomes(tally, model, lambda prompt, _opponent: prompts[prompt])
-    results: list[PromptResult] = [
-        {"prompt": name, "category": category, "language": language, **counts}
-        for (name, category, language), counts in counted.items()
-    ]
-    return sorted(results, key=_most_votes_first)
-
-
-def _most_votes_first(result: OpponentResult | PromptResult) -> tuple[int | str, ...]:
-    return (-result["votes"], *map(str, result.values()))
-
-
-def _count_outcomes(
-    tally: VoteTally, model: int, group_of: Callable[[int, int], Group]
-) -> dict[Group, OutcomeCounts]:
-    """A model's outcomes by group, which is a function of prompt and opponent."""
-    found: dict[Group, Counter[str]] = {}
-    columns = (column.tolist() for column in (tally.a, tally.b, tally.prompt, tally.kind, tally.count))
-    for a, b, prompt, kind, count in zip(*columns, strict=True):
-        if model not in (a, b):
-            continue
-        ended = Kind(kind)
-        counts = found.setdefault(group_of(prompt, b if a == model else a), Counter())
-        counts[_RESULTS[ended.plain][0 if a == model else 1]] += count
-        counts["both_bad"] += count * ended.flagged
-        counts["votes"] += count
-    return {group: _outcome_counts(counts) for group, counts in found.items()}
-
-
-def _outcome_counts(counts: Counter[str]) -> OutcomeCounts:
-    wins, losses, ties = counts["wins"], counts["losses"], counts["ties"]
-    rated = wins + losses + ties
-    return {
-        "wins": wins,
-        "losses": losses,
-        "ties": ties,
-        "both_bad": counts["both_bad"],
-        "votes": counts["votes"],
-        "score": (wins + 0.5 * ties) / rated if rated else None,
-    }

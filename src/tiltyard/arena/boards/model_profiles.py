@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.arena.boards.board_cache import BoardCache
-from tiltyard.arena.boards.snapshot_cache import SnapshotCache
+from tiltyard.arena.boards.snapshot_cache import HashedDocument, SnapshotCache
 from tiltyard.arena.boards.snapshots import BoardAppearance, Snapshot, board_of, read_history
 from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.arena.content.prompt_browser import read_prompt_words
@@ -20,7 +20,7 @@ from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.arena.log.votes import VoteTally, limited_connection, read_tally
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.cross_check import CrossCheckRow
-from tiltyard.core.board.document import BoardDocument
+from tiltyard.core.board.document import BoardDocument, row_to_dict, to_plain
 from tiltyard.core.board.settled_order import claims_nothing, place_of
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.model_record import (
@@ -78,8 +78,9 @@ class Opponent:
 
 @dataclass(frozen=True, slots=True)
 class PromptRecord:
-    """The model's results on one prompt, which is called by its first words."""
+    """The model's results on one prompt, which pages call by its first words."""
 
+    prompt: str
     name: str
     category: str | None
     language: str | None
@@ -134,6 +135,42 @@ class ModelProfile:
         rows = () if self.board.cross_check is None else self.board.cross_check.rows
         return next((row for row in rows if row.model == self.name), None)
 
+    def document(self) -> HashedDocument:
+        """The profile for programs: its row and its neighbours, whom it met, where it won, and how it came here."""
+        names = [row.model for row in self.board.rows if row.rank is not None]
+        rows = {row.model: row_to_dict(row) for row in self.board.rows}
+        place = names.index(self.name) if self.name in names else None
+        met = [(one, one.met.record) for one in self.opponents if one.met.record.votes]
+        return HashedDocument.of(
+            {
+                "arena": self.board.arena,
+                "source": self.board.source,
+                "snapshot": self.snapshot.sha256,
+                "position": self.board.position,
+                "generation": self.board.generation,
+                "model": self.name,
+                "row": rows.get(self.name),
+                "above": rows[names[place - 1]] if place else None,
+                "below": rows[names[place + 1]] if place is not None and place + 1 < len(names) else None,
+                "head_to_head": [
+                    {"opponent": one.name, **to_plain(record), "votes": record.votes, "score": one.met.score}
+                    for one, record in met
+                ],
+                "prompts": [
+                    {
+                        "prompt": one.prompt,
+                        "category": one.category,
+                        "language": one.language,
+                        **to_plain(one.record),
+                        "votes": one.record.votes,
+                        "score": one.score,
+                    }
+                    for one in self.prompts
+                ],
+                "history": [to_plain(one) for one in self.history],
+            }
+        )
+
     @property
     def size(self) -> int:
         """Approximate size in bytes. The board's document is shared by many profiles and counted in each."""
@@ -161,7 +198,7 @@ class ModelProfiles:
     def __init__(self, pool: ConnectionPool, boards: BoardCache) -> None:
         self._pool = pool
         self._boards = boards
-        self._made: SnapshotCache[ModelProfile] = SnapshotCache(
+        self._made = SnapshotCache(
             _CACHE_BYTES, at_once=1, what="the page of a model", weigh=lambda profile: profile.size
         )
         self._snapshot_cache: BoundedCache[tuple[int, int], _SnapshotData] = BoundedCache(
@@ -230,7 +267,7 @@ def _profile(
     )
     seen = ground.policy.phase > 1 and row is not None
     records = tuple(
-        PromptRecord(ground.words[prompts[k]], *ground.about[k], record, score_of(record))
+        PromptRecord(prompts[k], ground.words[prompts[k]], *ground.about[k], record, score_of(record))
         for k, record in prompt_records(standing, number)
     )
     return ModelProfile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.core.board.document import canonical_json, document_hash
@@ -34,25 +34,25 @@ class HashedDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cached(Generic[T]):
+class _Cached:
     """Something costly: of which snapshot, when it was made, and how long that took."""
 
     snapshot: str
-    value: T
+    value: Any
     at: float
     took: float
 
 
-class SnapshotCache(Generic[T]):
+class SnapshotCache:
     """Caches values by key; the longer a value took to compute, the longer it is cached.
 
     ``limit``: of what all values weigh; ``at_once``: of concurrent computations; ``what`` others wait for.
     """
 
     def __init__(
-        self, limit: int, *, at_once: int, what: str, weigh: Callable[[T], int] = lambda _: 1
+        self, limit: int, *, at_once: int, what: str, weigh: Callable[[Any], int] = lambda _: 1
     ) -> None:
-        self._made: BoundedCache[Key, _Cached[T]] = BoundedCache(limit)
+        self._made: BoundedCache[Key, _Cached] = BoundedCache(limit)
         self._single_flight = SingleFlight()
         self._turns = BoundedQueue(at_once, _WAITING_REQUEST_LIMIT, what)
         self._weigh = weigh
@@ -73,28 +73,28 @@ class SnapshotCache(Generic[T]):
 
         ``exact``: of this snapshot only. Whoever asks for what is being made waits for it.
         """
-        if exact:
-            known = self._made.get(key)
-            if known is not None and known.snapshot == newest.sha256:
-                return known.value
-            key = (*key, newest.sha256)
-        if (fresh := self._fresh(key, newest)) is not None:
-            return fresh
-        return await self._single_flight((*key, newest.sha256), lambda: self._make(key, newest, make))
+        found = self._made.get(key) if exact else None
+        if found is None or found.snapshot != newest.sha256:
+            key = (*key, newest.sha256) if exact else key
+            found = self._fresh(key, newest)
+        if found is None:
+            flight = (*key, newest.sha256)
+            found = await self._single_flight(flight, lambda: self._make(key, newest, make))
+        value: T = found.value
+        return value
 
-    async def _make(self, key: Key, newest: Snapshot, make: Callable[[], Awaitable[T]]) -> T:
+    async def _make(self, key: Key, newest: Snapshot, make: Callable[[], Awaitable[Any]]) -> _Cached:
         async with self._turns.acquire_slot():
             if (fresh := self._fresh(key, newest)) is not None:
                 return fresh
             start = time.monotonic()
             value = await make()
             now = time.monotonic()
-            self._made.put(key, _Cached(newest.sha256, value, now, now - start), self._weigh(value))
-        return value
+            made = _Cached(newest.sha256, value, now, now - start)
+            return self._made.put(key, made, self._weigh(value))
 
-    def _fresh(self, key: Key, newest: Snapshot) -> T | None:
+    def _fresh(self, key: Key, newest: Snapshot) -> _Cached | None:
         made = self._made.get(key)
-        if made is None:
-            return None
-        rested = time.monotonic() - made.at > _REST_RATIO * made.took
-        return made.value if made.snapshot == newest.sha256 or not rested else None
+        if made is None or made.snapshot == newest.sha256:
+            return made
+        return None if time.monotonic() - made.at > _REST_RATIO * made.took else made

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -23,6 +23,7 @@ from tiltyard.errors import InputError, StoreFault
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import Database, connect_async, translate_errors
 from tiltyard.postgres.statements import statement
+from tiltyard.report.arena_charts import HistoryPoint
 from tiltyard.wire.arenas import SnapshotInfo
 
 #: How long a board is kept that is not permanent.
@@ -59,22 +60,6 @@ class VoteAmendments:
 
     excluded: int
     restored: int
-
-
-class ModelScore(TypedDict):
-    """One model's row on one board."""
-
-    position: int
-    votes: int
-    #: Time of the last event that the board includes.
-    at: str
-    model: str
-    conservative: float | None
-    rating: float | None
-    rd: float | None
-    volatility: float | None
-    bradley_terry: float | None
-    legacy_elo: float | None
 
 
 def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
@@ -152,25 +137,14 @@ async def list_snapshots(
 
 async def read_scores(
     connection: AsyncConnection, snapshot: Snapshot, models: Sequence[str], *, most: int = 60
-) -> list[ModelScore]:
-    """The rows of these models on a board and on up to ``most`` earlier boards made at evaluations, oldest first."""
-    values = _place(snapshot) | {"models": list(models), "most": most}
-    rows = await fetch_rows(connection, "snapshots_scores", values)
-    return [
-        {
-            "position": position,
-            "votes": votes,
-            "at": at,
-            "model": model,
-            "conservative": conservative,
-            "rating": rating,
-            "rd": rd,
-            "volatility": volatility,
-            "bradley_terry": bradley_terry,
-            "legacy_elo": legacy_elo,
-        }
-        for position, votes, at, model, conservative, rating, rd, volatility, bradley_terry, legacy_elo in rows
-    ]
+) -> list[HistoryPoint]:
+    """These models on a board and on up to ``most`` earlier boards made at evaluations, oldest first.
+
+    By their Bradley–Terry ratings, or by legacy Elo where that still orders the board.
+    """
+    elo = board_of(snapshot).order == "legacy-elo"
+    values = _place(snapshot) | {"models": list(models), "most": most, "elo": elo}
+    return [HistoryPoint(*row) for row in await fetch_rows(connection, "snapshots_scores", values)]
 
 
 async def citable_snapshot(database: Database, snapshot: Snapshot) -> SnapshotInfo | None:
@@ -303,7 +277,6 @@ class BoardAppearance:
     generation: int
     position: int
     made_at: datetime
-    sha256: str
     votes: int
     #: As the version of that time published it; later versions added fields.
     row: dict[str, Any]
@@ -322,8 +295,4 @@ async def read_history(
 ) -> list[BoardAppearance]:
     """A model's rows on the boards made at evaluations, newest first."""
     values = {"arena": arena, "source": source, "model": model, "limit": limit}
-    rows = await fetch_rows(connection, "boards_history", values)
-    return [
-        BoardAppearance(generation, position, made_at, bytes(sha256).hex(), votes, row)
-        for generation, position, made_at, sha256, votes, row in rows
-    ]
+    return [BoardAppearance(*row) for row in await fetch_rows(connection, "boards_history", values)]

@@ -53,9 +53,8 @@ WITH kept AS (
         AND ((generation, position) = (%(generation)s, %(position)s)
             OR evaluated AND (generation, position) < (%(generation)s, %(position)s))
 )
-SELECT k.position, k.votes, d.document ->> 'at', r.value ->> 'model', (r.value ->> 'conservative')::float8,
-       (r.value ->> 'rating')::float8, (r.value ->> 'rd')::float8, (r.value ->> 'volatility')::float8,
-       (r.value ->> 'bradley_terry')::float8, (r.value ->> 'legacy_elo')::float8
+SELECT r.value ->> 'model', d.document ->> 'at', k.votes,
+       (r.value ->> CASE WHEN %(elo)s THEN 'legacy_elo' ELSE 'bradley_terry' END)::float8
 FROM kept k
 CROSS JOIN LATERAL (SELECT k.document::jsonb AS document OFFSET 0) d
 CROSS JOIN LATERAL jsonb_array_elements(d.document -> 'rows') AS r (value)

@@ -13,6 +13,7 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from tiltyard.arena.accounts import SCOPES, SessionOrigin
 from tiltyard.arena.boards.arena_lists import ListedArena, ListReader, list_arena_page
 from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.model_profiles import ModelProfiles
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.voting.personal_boards import PersonalBoards
@@ -90,6 +91,14 @@ Source = Annotated[SourceName, Query(description="Whose votes: people's, or judg
 
 def boards_of(request: Request) -> BoardCache:
     return registry_of(request).boards
+
+
+def model_profiles_of(request: Request) -> ModelProfiles:
+    """The profiles of models in this process."""
+    context = context_of(request)
+    return context.shared(
+        ModelProfiles, lambda: ModelProfiles(context.registry.pool, context.registry.boards)
+    )
 
 
 def personal_boards_of(request: Request) -> PersonalBoards:

@@ -31,7 +31,6 @@ from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import Crowded, NotFound
 from tiltyard.foundation.caches import BoundedCache, BoundedQueue, SingleFlight
-from tiltyard.report.arena_charts import ChartContent
 from tiltyard.web.access.access import context_of, registry_of
 from tiltyard.web.access.route_access import boards_of, send_cacheable
 from tiltyard.web.assets import accepts_gzip
@@ -172,8 +171,6 @@ class BoardPageCache:
         self.last_kept: BoundedCache[Hashable, tuple[SnapshotInfo | None]] = BoundedCache(200)
         self.amended: BoundedCache[Hashable, VoteAmendments] = BoundedCache(200)
         self.views: BoundedCache[Hashable, BoardView] = BoundedCache(24)
-        #: Documents that charts are drawn from.
-        self.charts: BoundedCache[Hashable, ChartContent] = BoundedCache(48)
         #: Rows as HTML, by board and language; searching and sorting does not change them.
         self.rows: BoundedCache[Hashable, dict[str, Markup]] = BoundedCache(12)
         #: Responses with their ETag, by everything that they depend on: pages of boards and models, and pictures.
@@ -189,11 +186,6 @@ class BoardPageCache:
         if found is None:
             found = self.views.put(board.sha256, full_view(board.document, board.filtered))
         return found
-
-    def chart(self, key: Hashable, make: Callable[[], ChartContent]) -> ChartContent:
-        """The document that a chart is drawn from, cached."""
-        found = self.charts.get(key)
-        return self.charts.put(key, make()) if found is None else found
 
     async def drawn(self, key: Hashable, draw: Callable[[], bytes]) -> tuple[bytes, str]:
         """A picture with its ETag, cached; one is drawn at a time, and concurrent requests share it."""

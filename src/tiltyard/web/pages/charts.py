@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from typing import Annotated, Literal
@@ -12,14 +12,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.boards.board_cache import HistoryDocument
-from tiltyard.arena.boards.filtered_boards import PairsDocument
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import MissingExtra, NotFound
 from tiltyard.report.arena_charts import (
     FEW_BATTLES,
     ChartContent,
-    HistoryPoint,
     RatingPoint,
     arena_chart,
     drawing_version,
@@ -195,15 +192,15 @@ async def _content(
 ) -> ChartContent:
     kept, boards, once = board_page_cache_of(request), boards_of(request), of.snapshot if exact else None
     if name == "ratings":
-        return kept.chart(("ratings", of.sha256), lambda: _rated(kept.view(of)))
-    kind = kept.view(of).kind
+        return _rated(kept.view(of))
     if name == "history":
         if of.filtered is not None:
             return ChartContent()
         found = await boards.history(arena, of.snapshot.source, _HISTORY_LINE_LIMIT, once)
-        return kept.chart(("history", kind, found.sha256), lambda: _recalled(kind, found.data))
-    found = await boards.pairs(arena, query.part(of.snapshot.source), HEATMAP_MODELS, once)
-    return kept.chart(("pairs", found.sha256), lambda: _paired(found.data))
+        return replace(
+            found, axis=_SCORES["legacy-elo" if of.document.order == "legacy-elo" else "bradley-terry"]
+        )
+    return await boards.pairs(arena, query.part(of.snapshot.source), HEATMAP_MODELS, once)
 
 
 def _rated(whole: BoardView) -> ChartContent:
@@ -220,22 +217,6 @@ def _rated(whole: BoardView) -> ChartContent:
         _INTERVALS,
         [RatingPoint(line.model, rating, line.low, line.high, line.votes) for line, rating in rated],
     )
-
-
-def _paired(written: bytes) -> ChartContent:
-    said: PairsDocument = json.loads(written)
-    return ChartContent(models=said["models"], pairs=said["pairs"], snapshot=said["snapshot"])
-
-
-def _recalled(kind: Kind, written: bytes) -> ChartContent:
-    """Bradley–Terry ratings of past boards, or their legacy Elo where the arena is still ordered by it."""
-    said: HistoryDocument = json.loads(written)
-    shown: Literal["bradley_terry", "legacy_elo"] = "legacy_elo" if kind == "legacy-elo" else "bradley_terry"
-    points = [
-        HistoryPoint(score["model"], score["at"], score["votes"], score[shown]) for score in said["scores"]
-    ]
-    axis = _SCORES["legacy-elo" if kind == "legacy-elo" else "bradley-terry"]
-    return ChartContent(axis, models=said["models"], points=points, snapshot=said["snapshot"])
 
 
 def _address(

@@ -19,7 +19,6 @@ from markupsafe import Markup
 
 from tiltyard.arena.boards.model_profiles import (
     ModelProfile,
-    ModelProfiles,
     Opponent,
     PromptRecord,
     ResponseHistory,
@@ -47,8 +46,8 @@ from tiltyard.report.board_charts import (
     localise_spec,
     render_svg,
 )
-from tiltyard.web.access.access import context_of, registry_of
-from tiltyard.web.access.route_access import ModelName, ReadableArena, send_cacheable
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import ModelName, ReadableArena, model_profiles_of, send_cacheable
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import board_page_cache_of, model_details_of
 from tiltyard.web.pages.layout import localization_of, pages_of, render_page, send_page, theme_of
@@ -64,13 +63,6 @@ router = APIRouter(include_in_schema=False)
 #: Charts contain text in the client's language.
 _LANGUAGE_HEADERS = {"Vary": "Accept-Language, Cookie"}
 _CHART = "/arenas/{arena}/model-charts/{chart}"
-
-
-def _model_profiles_of(request: Request) -> ModelProfiles:
-    context = context_of(request)
-    return context.shared(
-        ModelProfiles, lambda: ModelProfiles(context.registry.pool, context.registry.boards)
-    )
 
 
 @router.get(_CHART + ".svg")
@@ -146,7 +138,7 @@ async def model_page(
 
 
 async def _profile(request: Request, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
-    return await _model_profiles_of(request).of(arena, int(source == "llm-judge"), model)
+    return await model_profiles_of(request).of(arena, int(source == "llm-judge"), model)
 
 
 def _rendered(

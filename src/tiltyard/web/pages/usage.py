@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.battle_effects import StyledDocument, StyledRow, StyleEffect
+from tiltyard.arena.boards.battle_effects import StyledRow, StyleEffect
 from tiltyard.arena.content.model_details import ArenaModelDetails, ModelDetails
 from tiltyard.arena.content.response_details import ModelUsage, read_usage
 from tiltyard.errors import NotFound
@@ -247,11 +246,10 @@ async def style_page(arena: ReadableArena, request: Request, source: SourceWord 
         raise NotFound(
             "the style of this arena's responses is not known, or there are no votes; see its board"
         )
-    document = await boards_of(request).styled(arena, source_number(source))
+    said = await boards_of(request).styled(arena, source_number(source))
     usage = await read_usage(registry_of(request).pool, arena.arena)
 
     def read(kept: BoardPageCache) -> dict[str, object]:
-        said: StyledDocument = json.loads(document.data)
         rows, known = {row["model"]: row for row in said["rows"]}, {one.model: one for one in usage}
         lines = [line for line in kept.view(whole.first).lines if not line.retired and line.model in rows]
         return {
@@ -260,7 +258,7 @@ async def style_page(arena: ReadableArena, request: Request, source: SourceWord 
             "styles": [ModelStyle(rows[line.model], known.get(line.model)) for line in lines],
         }
 
-    key = (whole.key(), document.sha256, tuple(usage))
+    key = (whole.key(), said["snapshot"], tuple(usage))
     return await send_view(request, whole, "board/style.html", key, read)
 
 

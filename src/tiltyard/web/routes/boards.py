@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
 
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.snapshot_cache import HashedDocument
@@ -29,96 +27,13 @@ from tiltyard.web.access.route_access import (
     ReadableArena,
     Source,
     boards_of,
+    model_profiles_of,
     send_cacheable,
     source_number,
 )
 from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.arenas import NewestBoards, ReportList, SnapshotList, Values
 from tiltyard.wire.records import Plain
-
-
-class _Open(BaseModel):
-    """A document that may say more than is listed here."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class _AnyBoardOut(_Open):
-    format: str
-    arena: str
-    source: str
-    position: int
-    generation: int
-    order: str
-    votes: int
-    first_place: Values | None = Field(
-        default=None, description="How many votes would change first place, at most up to a limit."
-    )
-    rows: list[Values]
-    findings: list[Values]
-    method: Values
-
-
-class BoardOut(_AnyBoardOut):
-    """A board as it was published: canonical JSON, whose SHA-256 is the ETag and the permalink."""
-
-    at: datetime
-    phase: int
-    status: str | None
-    imported: int = Field(default=0, description="Votes that were imported; absent if there are none.")
-    rules: list[Values]
-
-
-class FilteredBoardOut(_AnyBoardOut):
-    """A board of some prompts, or with excluded votes: made from the votes there by the method of the whole board."""
-
-    snapshot: str
-    filter: Values
-    excluded: LeftOutVotes = Field(
-        description="What became of excluded votes; or all votes were counted, also those that are not rated."
-    )
-    prompts: int
-
-
-class EffectsOut(_Open):
-    """What twice the length and twice the waiting time are worth in the votes of a live arena."""
-
-    arena: str
-    source: str
-    snapshot: str
-    position: int
-    generation: int
-    votes: int = Field(description="Votes that rate skill, on battles whose lengths and times are known.")
-    left_out: int
-    prompts: int
-    voters: int
-    level: float
-    effects: list[Values] = Field(
-        description="By trait: points for a doubling, with the ends of the interval."
-    )
-    findings: list[Values] = Field(description="The same in words, or what is missing.")
-
-
-class ModelPageOut(_Open):
-    """One model: its row and its neighbours, whom it met, where it won, and how it came here."""
-
-    arena: str
-    source: str
-    snapshot: str
-    position: int
-    generation: int
-    model: str
-    row: Values | None
-    above: Values | None
-    below: Values | None
-    head_to_head: list[Values]
-    prompts: list[Values]
-    history: list[Values]
-
-
-class ReportOut(_Open):
-    """A validity report as it was made."""
-
 
 router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
 
@@ -144,7 +59,7 @@ _CACHED: Documented = {304: {"description": "Not modified."}}
 
 @router.get(
     "/board",
-    response_model=BoardOut | FilteredBoardOut,
+    response_model=Values,
     summary="The board",
     responses=document_problems(401, 403, 404, 503) | _CACHED,
 )
@@ -192,7 +107,7 @@ async def newest(arena: ReadableArena, request: Request) -> Response:
 
 @router.get(
     "/effects",
-    response_model=EffectsOut,
+    response_model=Values,
     summary="Effects of length and waiting",
     responses=document_problems(401, 403, 404, 503) | _CACHED,
 )
@@ -220,7 +135,7 @@ async def snapshots(
 
 @router.get(
     "/snapshots/{snapshot}",
-    response_model=BoardOut | FilteredBoardOut,
+    response_model=Values,
     summary="A published board",
     responses=document_problems(401, 403, 404, 422, 503) | _CACHED,
 )
@@ -256,7 +171,7 @@ async def reports(arena: ReadableArena, request: Request, actor: CurrentActor) -
 
 @router.get(
     "/reports/{report}",
-    response_model=ReportOut,
+    response_model=Values,
     summary="A weekly report",
     responses=document_problems(401, 403, 404, 422, 503) | _CACHED,
 )
@@ -289,7 +204,7 @@ def write_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> b
 
 @router.get(
     "/models/{model:path}",
-    response_model=ModelPageOut,
+    response_model=Values,
     summary="A model",
     responses=document_problems(401, 403, 404, 503) | _CACHED,
 )
@@ -297,5 +212,5 @@ async def model(
     arena: ReadableArena, model: ModelName, request: Request, source: Source = "human"
 ) -> Response:
     """A model's row and neighbours, results by opponent and by prompt, and its history."""
-    found = await boards_of(request).model(arena, source_number(source), model)
+    found = (await model_profiles_of(request).of(arena, source_number(source), model)).document()
     return send_cacheable(request, arena, found.data, found.sha256)

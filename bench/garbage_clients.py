@@ -306,8 +306,12 @@ GARBAGE_KINDS: dict[str, Maker] = {
     ),
     "response of a foreign matchup": lambda one: request("GET", f"/m/{one.matchup}/a", **one.session),
     "matchup after matchup": lambda one: json_request(f"{one.api}/matchups", {"ahead": True}, **one.session),
-    "wrong password": lambda one: json_request(
-        "/api/v1/operator/sign-in", {"name": "Ada", "password": one.word}, X_Forwarded_For=one.origin
+    "wrong password": lambda one: request(
+        "POST",
+        "/operator/sign-in",
+        body=f"name=Ada&password={one.word}".encode(),
+        Content_Type="application/x-www-form-urlencoded",
+        X_Forwarded_For=one.origin,
     ),
     "wrong link": _anonymous("GET", lambda one: f"/claim/{one.word}"),
 }

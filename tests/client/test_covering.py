@@ -92,7 +92,6 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "withdraw": (("demo", "p"), {"reason": "asked for", "model": "m"}),
     "policy": (("demo",), {}),
     "set_policy": (("demo",), {"tolerance": 0.2}),
-    "set_phase": (("demo", 3), {}),
     "shadow_board": (("demo",), {"source": "llm-judge"}),
     "exclusions": (("demo",), {}),
     "exclude": (
@@ -112,13 +111,7 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "audit": (("demo",), {"before": 3, "limit": 5}),
     "complaints": (("demo",), {"after": 3, "limit": 5, "settled": True}),
     "settle_complaint": (("demo", 1), {}),
-    "claim": (("token", "Ada", "a long password"), {}),
-    "sign_in": (("Ada", "a long password", "123456"), {}),
-    "sign_out": ((), {}),
     "me": ((), {}),
-    "list_tokens": ((), {}),
-    "make_token": (("ci", ["read"]), {"arena": "demo", "days": 3}),
-    "revoke_token": ((1,), {}),
     "health": ((), {}),
     "ready": ((), {}),
     "metrics": ((), {}),
@@ -247,6 +240,4 @@ def test_what_is_never_sent_twice_is_known():
         "withdraw",
         "exclude",
         "restore",
-        "claim",
-        "make_token",
     }

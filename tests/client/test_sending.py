@@ -49,7 +49,7 @@ def test_a_vote_is_sent_again_until_it_is_answered(failures):
 def test_what_would_happen_twice_is_never_sent_twice(failure):
     with answering(failure) as server, client(server.url) as admin:
         with pytest.raises(errors.StoreFault):
-            admin.make_token("judge", ["judge"])
+            admin.create_arena("demo")
         with pytest.raises(errors.StoreFault):
             admin.report("m", "broken")
     assert len(server.requests) == 2
@@ -99,7 +99,7 @@ def test_a_server_that_comes_up_late_is_reached():
             writer.close()
 
         async with AsyncClient(f"http://127.0.0.1:{port}", patience=10) as voter:
-            asking = asyncio.create_task(voter.sign_out())
+            asking = asyncio.create_task(voter.remark("m"))
             await asyncio.sleep(0.5)
             server = await asyncio.start_server(answer, "127.0.0.1", port)
             async with server:

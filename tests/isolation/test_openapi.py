@@ -45,4 +45,4 @@ def test_no_generated_request_breaks_anything_at_full_size(found):
     print(f"by role: {dict(fuzzing.asked)}")
     least = 20_000 if examples >= 480 else 0
     missed = {one for one in check(fuzzing, least) if not is_of_live_arenas(one)}
-    assert least == 0 or missed <= {"POST /api/v1/operator/claim"}, f"never reached: {missed}"
+    assert least == 0 or not missed, f"never reached: {missed}"

@@ -21,9 +21,6 @@ PAST_VOTE = {
 #: Routes that need a scope: the scope, and a request that whoever has it may send.
 GUARDED = {
     "GET /metrics": ("metrics", "/metrics", {}),
-    "GET /api/v1/tokens": ("admin", "/api/v1/tokens", {}),
-    "POST /api/v1/tokens": ("admin", "/api/v1/tokens", {"json": {"name": "x", "scopes": ["read"]}}),
-    "DELETE /api/v1/tokens/{api_token}": ("admin", "/api/v1/tokens/1", {}),
     "POST /api/v1/arenas": ("admin", "/api/v1/arenas", {"json": {"name": "another"}}),
     "PATCH /api/v1/arenas/{arena}": ("admin", ARENA, {"json": {"title": "Another"}}),
     "POST /api/v1/arenas/{arena}/responses": (
@@ -48,7 +45,6 @@ GUARDED = {
         {"json": {"prompt": "prompt-5", "reason": "asked"}},
     ),
     "PATCH /api/v1/arenas/{arena}/policy": ("admin", f"{ARENA}/policy", {"json": {"prompt_floor": 3}}),
-    "PUT /api/v1/arenas/{arena}/phase": ("admin", f"{ARENA}/phase", {"json": {"phase": 3}}),
     "GET /api/v1/arenas/{arena}/shadow": ("admin", f"{ARENA}/shadow", {}),
     "GET /api/v1/arenas/{arena}/exclusions": ("admin", f"{ARENA}/exclusions", {}),
     "POST /api/v1/arenas/{arena}/exclusions": (
@@ -82,9 +78,6 @@ OPEN = {
     "GET /readyz",
     "PUT /api/v1/matchups/{matchup}/remark",
     "GET /api/v1/me",
-    "POST /api/v1/operator/claim",
-    "POST /api/v1/operator/sign-in",
-    "POST /api/v1/operator/sign-out",
     "GET /api/v1/arenas",
     "GET /api/v1/arenas/{arena}",
     "GET /api/v1/arenas/{arena}/policy",

@@ -184,7 +184,7 @@ def test_nothing_executes_where_the_operator_looks(browser, site, tmp_path):
         remark = {"tags": ["clear"], "comment": TEXTS[k % len(TEXTS)][:900]}
         assert voter.put(f"/api/v1/matchups/{matchup}/remark", json=remark).status_code == 204
     operator = site.client()
-    operator.post("/api/v1/operator/sign-in", json={"name": "Ada", "password": PASSWORD})
+    operator.post("/operator/sign-in", data={"name": "Ada", "password": PASSWORD})
     lines = "".join(
         json.dumps(row | {"prompt_id": f"{k} {row['prompt_id']}"[:150].strip()}) + "\n"
         for k, row in enumerate(rows())

@@ -22,7 +22,7 @@ from urllib3.util import Retry
 
 from support.plausible import BODIES, QUERIES
 from support.role_operators import sign_in_with_role
-from support.visitors import ROLES, sign_in
+from support.visitors import ROLES
 from support.voted_arenas import rate
 from tiltyard.arena.accounts import OPERATOR_ROLES
 
@@ -37,13 +37,11 @@ CHECKS = [
 REGULARS = {
     "voters": ["voter", "judge"],
     "operators": ["admin", "operator"],
-    "operator": ["admin", "operator"],
 }
 #: Signed-in operators of each role, for the installation and in one arena.
 OPERATORS = {
     f"{role} of {arena or 'all'}": (role, arena) for role in OPERATOR_ROLES for arena in (None, "arena")
 }
-SIGN_OUT = "POST /api/v1/operator/sign-out"
 MATCHUPS = "/api/v1/arenas/arena/matchups"
 
 
@@ -130,11 +128,6 @@ class Fuzzing:
             self.failures.append(f"{role}: {label}: {error}")
         if role == "nobody":
             session.cookies.clear()
-        if label == SIGN_OUT and role == "operator":
-            sign_in(self.found.clients["operator"])
-            self.sessions[role] = _session(self.found.clients["operator"])
-        elif label == SIGN_OUT and role in OPERATORS:
-            self.sessions[role] = self.signed_in(role)
 
     def signed_in(self, name):
         role, arena = OPERATORS[name]

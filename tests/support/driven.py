@@ -18,6 +18,7 @@ import numpy as np
 
 from lab.api_voters import ApiVoting, CastVotes, answers_of, cast_votes
 from support.rated_arenas import rated_arena
+from support.served import make_token
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
@@ -35,7 +36,6 @@ from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.simulation.worlds import World, WorldSettings, draw_world_of
 
 ARENA = "lab"
-_PASSWORD = "correct horse battery"
 _WINNERS = {Kind.WIN_A: "model_a", Kind.WIN_B: "model_b", Kind.TIE: "tie", Kind.BOTH_BAD: "both_bad"}
 #: As the rater keeps evaluations.
 _WHOLE = 400
@@ -72,7 +72,7 @@ class Same:
 
 @contextmanager
 def serve(url: str, home: Path, *, workers: int = 2) -> Iterator[Client]:
-    """`tiltyard serve` on this database; its operator, signed in. Afterwards it has stopped."""
+    """`tiltyard serve` on this database; a client with all rights. Afterwards it has stopped."""
     own = {"TILTYARD_HOME": str(home), "DATABASE_URL": url, "OPENBLAS_NUM_THREADS": "1"}
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
@@ -83,9 +83,8 @@ def serve(url: str, home: Path, *, workers: int = 2) -> Iterator[Client]:
             text=True,
         )
         try:
-            address, link = _greeting(process, log)
-            with Client(address) as client:
-                client.claim(link, "Ada", _PASSWORD)
+            address = _greeting(process, log)
+            with Client(address, token=make_token(url, "admin")) as client:
                 yield client
         finally:
             process.send_signal(signal.SIGTERM)
@@ -100,14 +99,14 @@ def _tail(log) -> str:
     return log.read().decode()[-3000:]
 
 
-def _greeting(process, log) -> tuple[str, str]:
-    """Where it listens, and the token of the operator's link."""
+def _greeting(process, log) -> str:
+    """Where it listens."""
     said = ""
     for line in process.stdout:
         said += line
-        found = re.search(r"(http://[\d.:]+)/claim/(\S+)", line)
+        found = re.search(r"(http://[\d.:]+)/claim/", line)
         if found:
-            return found[1], found[2]
+            return found[1]
     raise AssertionError(f"it did not start: {said} {_tail(log)}")
 
 

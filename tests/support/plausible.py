@@ -4,8 +4,6 @@ import json
 
 from hypothesis import strategies as st
 
-from support.served import PASSWORD
-
 #: Texts that break what is careless.
 HOSTILE = (
     "",
@@ -146,9 +144,6 @@ BODIES = {
         {}, optional={"title": _text, "settings": _settings}
     ),
     "PATCH /api/v1/arenas/{arena}/policy": _policy | _anything,
-    "PUT /api/v1/arenas/{arena}/phase": st.fixed_dictionaries(
-        {"phase": st.sampled_from([1, 2, 3, 4, 5, "4", True])}
-    ),
     "POST /api/v1/arenas/{arena}/responses": (
         st.lists(_answers, max_size=3) | st.lists(_answers | _incomplete | _anything, max_size=4)
     ).map(_as_lines),
@@ -187,16 +182,6 @@ BODIES = {
     ),
     "POST /api/v1/matchups/{matchup}/report": st.fixed_dictionaries(
         {"reason": st.sampled_from(["broken", "harmful", "other", "x"])}, optional={"note": _text}
-    ),
-    "POST /api/v1/operator/sign-in": st.fixed_dictionaries(
-        {"name": st.just("Ada") | _text, "password": st.just(PASSWORD) | _text}
-    ),
-    "POST /api/v1/operator/claim": st.fixed_dictionaries(
-        {"token": _text, "name": _text, "password": st.just(PASSWORD) | _text}
-    ),
-    "POST /api/v1/tokens": st.fixed_dictionaries(
-        {"name": _text, "scopes": st.lists(st.sampled_from(["read", "judge", "admin", "x"]), max_size=3)},
-        optional={"arena": st.sampled_from(["arena", "shut", "none"]), "days": _numbers},
     ),
 }
 QUERIES = {

@@ -94,7 +94,7 @@ def test_an_arena_is_made_filled_and_opened_by_http(admin, running):
     offered = running.client().post(f"{ARENAS}/fresh/matchups", json={})
     assert offered.status_code == 201
     assert admin.get(f"{ARENAS}/fresh/policy").json()["policy"]["phase"] == 2
-    assert admin.put(f"{ARENAS}/fresh/phase", json={"phase": 3}).json()["policy"]["phase"] == 3
+    assert admin.patch(f"{ARENAS}/fresh/policy", json={"phase": 3}).json()["policy"]["phase"] == 3
     assert admin.patch(f"{ARENAS}/fresh/policy", json={"window": 10}).status_code == 422
 
 
@@ -187,7 +187,7 @@ def test_the_audit_says_who_did_what(admin):
         ("PATCH", f"{ARENA}/policy", {"fairness": "\ud800"}, 422),
         ("PATCH", f"{ARENA}/policy", {"\ud800": 1}, 422),
         ("PATCH", f"{ARENA}/policy", [], 422),
-        ("PUT", f"{ARENA}/phase", {"phase": "4"}, 422),
+        ("PATCH", f"{ARENA}/policy", {"phase": "4"}, 422),
         ("PATCH", f"{ARENAS}/nowhere", {"title": "x"}, 404),
         ("GET", f"{ARENAS}/nowhere/models", None, 404),
         ("GET", f"{ARENAS}/a%00b/models", None, 404),

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import IntEnum
 from functools import cache
 from types import MappingProxyType
@@ -31,7 +31,6 @@ from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import BadOption, InputError, NotAllowed, NotFound
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.postgres.statements import statement
-from tiltyard.wire.operators import Token
 from tiltyard.wire.records import OperatorRole, Scope
 
 if TYPE_CHECKING:
@@ -173,6 +172,21 @@ class OperatorSession:
     #: Whether it signed in at an identity provider, whose matter a second factor is then.
     external: bool
     grants: OperatorGrants
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token for programs."""
+
+    api_token: int
+    name: str
+    scopes: tuple[str, ...]
+    arena: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    #: The operator whose rights it has; ``None``: made on the command line.
+    operator: str | None
 
 
 @dataclass(frozen=True, slots=True)

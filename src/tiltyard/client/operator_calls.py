@@ -1,4 +1,4 @@
-"""What operators do: arenas, what they hold and leave out; and the server itself: accounts, tokens, health."""
+"""What operators do: arenas, what they hold and leave out; and whether the server is well."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from tiltyard.client.api_call import Call, api_path, read_list, read_nothing, read_value
 from tiltyard.client.transport import sends
@@ -18,7 +18,6 @@ from tiltyard.wire.arenas import (
     Imported,
     ImportedVotes,
     ModelInfo,
-    PhaseRequest,
     PolicyInForce,
     PromptInfo,
     ShadowBoard,
@@ -27,8 +26,8 @@ from tiltyard.wire.arenas import (
     WithdrawRequest,
 )
 from tiltyard.wire.moderation import AuditEntry, Complaint, Excluded, ExcludeRequest, Exclusion, Restored
-from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, Token, TokenRequest
-from tiltyard.wire.records import Scope, SourceName, body_of
+from tiltyard.wire.operators import Me
+from tiltyard.wire.records import SourceName, body_of
 
 #: Constants of the ranking policy by name: the server says which there are.
 Constants = dict[str, Any]
@@ -151,12 +150,6 @@ class OperatorCalls:
         return Call("PATCH", api_path("arenas", arena, "policy"), _read_policy, body=constants)
 
     @sends
-    def set_phase(self, arena: str, phase: int) -> Call[Constants]:
-        """How much of the ranking policy is in force, 1 to 4."""
-        body = body_of(PhaseRequest(phase=cast("Literal[1, 2, 3, 4]", phase)))
-        return Call("PUT", api_path("arenas", arena, "phase"), _read_policy, body=body)
-
-    @sends
     def shadow_board(self, arena: str, *, source: SourceName = "human") -> Call[ShadowBoard]:
         """Each model's rank by legacy Elo and under the ranking policy, and why they differ."""
         query = {"source": source, "format": "json"}
@@ -225,44 +218,9 @@ class OperatorCalls:
     # The server itself
 
     @sends
-    def claim(self, token: str, name: str, password: str) -> Call[Me]:
-        """Become the operator with a link's token, which works once, and sign in."""
-        body = body_of(ClaimRequest(token=token, name=name, password=password))
-        return Call("POST", api_path("operator", "claim"), read_value(Me), body=body, repeatable=False)
-
-    @sends
-    def sign_in(self, name: str, password: str, code: str | None = None) -> Call[Me]:
-        """Sign in as the operator; this client stays signed in by its cookie."""
-        body = body_of(SignInRequest(name=name, password=password, code=code))
-        return Call("POST", api_path("operator", "sign-in"), read_value(Me), body=body)
-
-    @sends
-    def sign_out(self) -> Call[None]:
-        """End this sign-in."""
-        return Call("POST", api_path("operator", "sign-out"), read_nothing)
-
-    @sends
     def me(self) -> Call[Me]:
         """Who this client is to the server, and what it may do."""
         return Call("GET", api_path("me"), read_value(Me))
-
-    @sends
-    def list_tokens(self) -> Call[list[Token]]:
-        """Every token there ever was, without the tokens themselves."""
-        return Call("GET", api_path("tokens"), read_list(Token, "tokens"))
-
-    @sends
-    def make_token(
-        self, name: str, scopes: Sequence[str], *, arena: str | None = None, days: int | None = None
-    ) -> Call[NewToken]:
-        """A token for programs, of the scopes read, judge, import, admin or metrics."""
-        request = TokenRequest(name=name, scopes=cast("list[Scope]", list(scopes)), arena=arena, days=days)
-        return Call("POST", api_path("tokens"), read_value(NewToken), body=body_of(request), repeatable=False)
-
-    @sends
-    def revoke_token(self, api_token: int) -> Call[None]:
-        """Revoke a token."""
-        return Call("DELETE", api_path("tokens", str(api_token)), read_nothing)
 
     @sends
     def health(self) -> Call[None]:

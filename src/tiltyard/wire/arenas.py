@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
@@ -201,14 +201,6 @@ class Withdrawn:
     responses: int
     matchups: Annotated[int, Field(description="Open matchups that ended by it.")]
     position: int
-
-
-@request
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseRequest:
-    """Which phase of the ranking policy is in force."""
-
-    phase: Literal[1, 2, 3, 4]
 
 
 @dataclass(frozen=True, slots=True)

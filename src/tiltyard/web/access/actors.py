@@ -14,6 +14,7 @@ from tiltyard.arena.accounts import (
     Accounts,
     OperatorGrants,
     OperatorSession,
+    Token,
     greater_role,
     includes_role,
 )
@@ -22,7 +23,6 @@ from tiltyard.foundation.caches import BoundedCache
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.cookies import OPERATOR_COOKIE, Cookies
 from tiltyard.web.access.rate_limits import SignInThrottle, client_address
-from tiltyard.wire.operators import Token
 from tiltyard.wire.records import OperatorRole, Scope
 
 #: The cache lifetime of a token.

@@ -239,8 +239,6 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /operator
         GET POST /operator/tokens
         GET POST /operator/tokens/{api_token}/revoke
-        GET POST /api/v1/tokens
-        DELETE /api/v1/tokens/{api_token}
         """,
         "anywhere",
     ),
@@ -336,7 +334,6 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         POST /api/v1/arenas/{arena}/models/{model:path}/retire
         POST /api/v1/arenas/{arena}/withdrawals
         PATCH /api/v1/arenas/{arena}/policy
-        PUT /api/v1/arenas/{arena}/phase
         """,
     ),
     **_role_for_routes(

@@ -17,7 +17,6 @@ from starlette.exceptions import HTTPException
 from tiltyard.errors import (
     Busy,
     Closed,
-    CodeNeeded,
     Conflict,
     Crowded,
     Expired,
@@ -79,7 +78,6 @@ PROBLEM_TITLES = {
 }
 #: Our own errors: status, and name and title if the defaults do not fit.
 PROBLEM_ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
-    (CodeNeeded, 401, "code-needed", _("A code is needed")),
     (ProofNeeded, 403, "proof-needed", _("A proof is needed")),
     (RoleMissing, 403, "role-needed", _("Your role does not allow this")),
     (NotAllowed, 401, None, None),

@@ -63,7 +63,6 @@ from tiltyard.wire.arenas import (
     ImportedVotes,
     ModelInfo,
     ModelList,
-    PhaseRequest,
     PolicyInForce,
     PromptList,
     ShadowBoard,
@@ -267,13 +266,6 @@ async def change_policy(
 ) -> PolicyInForce:
     """Change the ranking policy from the next event on. Constants that determine what is stored cannot change."""
     changed = await set_policy(registry_of(request).pool, arena, body, actor=actor.name)
-    return PolicyInForce(policy=asdict(changed))
-
-
-@router.put("/{arena}/phase", summary="Set the phase", responses=_REFUSALS)
-async def set_phase(arena: ArenaName, body: PhaseRequest, request: Request, actor: Admin) -> PolicyInForce:
-    """Set the phase of the ranking policy, 1 to 4."""
-    changed = await set_policy(registry_of(request).pool, arena, {"phase": body.phase}, actor=actor.name)
     return PolicyInForce(policy=asdict(changed))
 
 

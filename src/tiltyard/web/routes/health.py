@@ -1,4 +1,4 @@
-"""Health checks and metrics."""
+"""Health checks and metrics, and who a program is to the server."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections.abc import Callable, Sequence
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
+from tiltyard.arena.accounts import SCOPE_ROLES, SCOPES, includes_role
 from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.voting.voting_queue import VotingQueue
-from tiltyard.errors import StoreFault
+from tiltyard.errors import NotAllowed, StoreFault
 from tiltyard.foundation.caches import SingleFlight
 from tiltyard.web.access.access import context_of, registry_of
-from tiltyard.web.access.route_access import ScopeCheck
+from tiltyard.web.access.route_access import CurrentActor, ScopeCheck
 from tiltyard.web.edge.metrics import METRICS_TYPE, metrics_of, metrics_page, record_gauges
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.wire.operators import Health, Ready
+from tiltyard.wire.operators import Health, Me, Ready
 
 router = APIRouter(tags=["health"])
 
@@ -48,6 +49,16 @@ def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> Ready:
     if voting_queues and not ready:
         raise StoreFault("no arena is loaded yet")
     return Ready(status="ok", arenas=ready, loading=len(voting_queues) - ready)
+
+
+@router.get("/api/v1/me", summary="Who am I", responses=document_problems(401, 503))
+async def me(actor: CurrentActor) -> Me:
+    """The current identity and its scopes."""
+    if actor is None:
+        raise NotAllowed("not signed in; send a token, or sign in as the operator")
+    greatest = actor.grants.greatest
+    scopes = [one for one in SCOPES if one in actor.scopes and includes_role(greatest, SCOPE_ROLES[one])]
+    return Me(name=actor.name, scopes=tuple(sorted(scopes)), arena=actor.arena)
 
 
 @router.get("/healthz", summary="Alive")

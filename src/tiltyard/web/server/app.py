@@ -40,7 +40,7 @@ from tiltyard.web.edge.problem_details import PROBLEM_TYPE, OpenApi, add_problem
 from tiltyard.web.pages import page_routers
 from tiltyard.web.pages.layout import problem_page
 from tiltyard.web.pages.operator.operator_access import OperatorRoute
-from tiltyard.web.routes import arenas, battles, boards, health, live, matchups, moderation, operators
+from tiltyard.web.routes import arenas, battles, boards, health, live, matchups, moderation
 from tiltyard.wire.records import FieldProblem, Problem, reader_of
 
 
@@ -171,7 +171,7 @@ def _make_context(
 
 def all_routers() -> tuple[APIRouter, ...]:
     """The routes of the API, then those of the pages."""
-    modules = (matchups, live, operators, health, boards, battles, arenas, moderation)
+    modules = (matchups, live, health, boards, battles, arenas, moderation)
     own = (*(module.router for module in modules), arenas.readers, live.stream_router, assets.router)
     return (*own, *page_routers())
 

@@ -23,6 +23,7 @@ from tiltyard.arena.operators.second_factor import (
 )
 from tiltyard.errors import BadOption, CodeNeeded, Conflict, NotFound
 from tiltyard.web.access.access import access_of, keys_of
+from tiltyard.web.access.actors import Actor
 from tiltyard.web.pages.operator.operator_access import (
     OnServer,
     OperatorVisit,
@@ -30,7 +31,6 @@ from tiltyard.web.pages.operator.operator_access import (
     trouble_of,
     typed_number,
 )
-from tiltyard.web.routes.operators import check_token_arena, whose_tokens
 from tiltyard.wire.records import Plain
 
 router = operator_router()
@@ -156,11 +156,13 @@ async def token_form(
     """Create a token. Its secret is shown on this page only."""
     try:
         life = timedelta(days=typed_number("days", days, most=3650)) if days.strip() else None
+        if arena and visit.actor.grants.role_in(arena) is None:
+            raise NotFound.arena(arena)
         token, made = await access_of(visit.request).accounts.make_token(
             visit.actor.name,
             name.strip(),
             scopes or [],
-            arena=check_token_arena(visit.actor, arena or None),
+            arena=arena or None,
             life=life,
             operator=visit.actor.operator,
         )
@@ -172,7 +174,7 @@ async def token_form(
 @router.get("/tokens/{api_token}/revoke", response_class=HTMLResponse)
 async def revoke_page(api_token: Token, visit: OnServer) -> HTMLResponse:
     """Confirm revoking a token."""
-    tokens = await access_of(visit.request).accounts.list_tokens(whose_tokens(visit.actor))
+    tokens = await access_of(visit.request).accounts.list_tokens(_whose_tokens(visit.actor))
     one = next((each for each in tokens if each.api_token == api_token and not each.revoked_at), None)
     if one is None:
         raise NotFound(
@@ -185,16 +187,21 @@ async def revoke_page(api_token: Token, visit: OnServer) -> HTMLResponse:
 async def revoke_form(api_token: Token, visit: OnServer) -> Response:
     """Revoke a token."""
     actor = visit.actor
-    await access_of(visit.request).accounts.revoke_token(actor.name, api_token, operator=whose_tokens(actor))
+    await access_of(visit.request).accounts.revoke_token(actor.name, api_token, operator=_whose_tokens(actor))
     access_of(visit.request).forget()
     return visit.done("revoked", "tokens")
+
+
+def _whose_tokens(actor: Actor) -> int | None:
+    """The operator whose tokens this one may see and revoke; ``None`` for everybody's."""
+    return None if actor.grants.allow("owner", None) else actor.operator
 
 
 async def _tokens_page(
     visit: OperatorVisit, *, token: str | None = None, made: str | None = None, **said: Any
 ) -> HTMLResponse:
     actor = visit.actor
-    tokens = await access_of(visit.request).accounts.list_tokens(whose_tokens(actor))
+    tokens = await access_of(visit.request).accounts.list_tokens(_whose_tokens(actor))
     arenas = [one for one in await list_arenas(visit.pool) if actor.grants.role_in(one.name)]
     return visit.page(
         "tokens.html",

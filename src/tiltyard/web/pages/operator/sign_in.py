@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse
 
-from tiltyard.arena.accounts import ROLE_MEANINGS, LinkPurpose
+from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, ROLE_MEANINGS, LinkPurpose
+from tiltyard.arena.operators.second_factor import finish_sign_in
 from tiltyard.errors import BadOption, Busy, CodeNeeded, NotAllowed
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.route_access import origin_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
-from tiltyard.web.routes.operators import claim_operator, end_sign_in, send_code, sign_in_operator
 
 router = APIRouter(include_in_schema=False)
 
@@ -58,16 +59,12 @@ async def sign_in_form(
     next: Annotated[str, Form()] = HOME,
 ) -> Response:
     """Sign in; errors are shown on the same page."""
-    wanted, signed = paths.local(next, HOME), Response()
+    wanted = paths.local(next, HOME)
     try:
-        await sign_in_operator(request, signed, *_tried(name, password))
-    except CodeNeeded:
-        return redirect_to(paths.asked(CODE, {"next": wanted}), cookie=signed.headers["set-cookie"])
-    except NotAllowed as error:
-        return _form(request, wanted, name=name[:_MAX_NAME_CHARACTERS], trouble=str(error), status=401)
-    except Busy as error:
-        return _form(request, wanted, name=name[:_MAX_NAME_CHARACTERS], trouble=str(error), status=429)
-    return redirect_to(wanted, cookie=signed.headers["set-cookie"])
+        cookie, needs_code = await _sign_in(request, *_tried(name, password))
+    except (NotAllowed, Busy) as error:
+        return _form(request, wanted, name=name[:_MAX_NAME_CHARACTERS], **_trouble(error))
+    return redirect_to(paths.asked(CODE, {"next": wanted}) if needs_code else wanted, cookie=cookie)
 
 
 @router.get("/operator/sign-in/code", response_class=HTMLResponse)
@@ -81,26 +78,30 @@ async def code_form(
     request: Request, code: Annotated[str, Form()] = "", next: Annotated[str, Form()] = HOME
 ) -> Response:
     """Sign in with the code; errors are shown on the same page, or lead back to the password."""
-    wanted, signed = paths.local(next, HOME), Response()
-    token = access_of(request).actors.operator_token(request)
+    wanted, access = paths.local(next, HOME), access_of(request)
+    token = access.actors.operator_token(request)
     if token is None:
         return redirect_to(paths.asked("/operator/sign-in", {"next": wanted}))
+    pool, origin = registry_of(request).pool, origin_of(request)
     try:
-        await send_code(request, signed, token, code)
-    except CodeNeeded as error:
-        return _code(request, wanted, trouble=str(error), status=401)
+        async with access.actors.attempt_sign_in(request):
+            signed = await finish_sign_in(pool, access.keys, token, code, origin)
+    except (CodeNeeded, Busy) as error:
+        return _code(request, wanted, **_trouble(error))
     except NotAllowed as error:
-        return _form(request, wanted, trouble=str(error), status=401)
-    except Busy as error:
-        return _code(request, wanted, trouble=str(error), status=429)
-    return redirect_to(wanted, cookie=signed.headers["set-cookie"])
+        return _form(request, wanted, **_trouble(error))
+    return redirect_to(wanted, cookie=_cookie(request, signed))
 
 
 @router.post("/operator/sign-out")
 async def sign_out_form(request: Request) -> Response:
     """Sign out."""
-    await end_sign_in(request)
-    return redirect_to("/", cookie=access_of(request).cookies.clear_header(OPERATOR_COOKIE))
+    access = access_of(request)
+    token = access.actors.operator_token(request)
+    if token is not None:
+        await access.accounts.sign_out(token)
+        access.forget()
+    return redirect_to("/", cookie=access.cookies.clear_header(OPERATOR_COOKIE))
 
 
 @router.get("/claim/{token}", response_class=HTMLResponse)
@@ -120,18 +121,38 @@ async def claim_form(
     token: str, request: Request, password: Annotated[str, Form()], name: Annotated[str, Form()] = ""
 ) -> Response:
     """Make the operator, or set the password."""
-    signed = Response()
+    access = access_of(request)
     try:
-        found = await claim_operator(request, signed, token, *_typed(name, password))
-    except CodeNeeded:
-        return redirect_to(CODE, cookie=signed.headers["set-cookie"])
+        name, password = _typed(name, password)
+        async with access.actors.attempt_sign_in(request):
+            claimed_by = await access.accounts.claim(token, name, password)
     except BadOption as error:
-        purpose = await access_of(request).accounts.link_purpose(token) or LinkPurpose()
+        purpose = await access.accounts.link_purpose(token) or LinkPurpose()
         typed = name[:_MAX_NAME_CHARACTERS]
         return _claim(request, purpose, trouble=str(error), name=typed, status=422)
-    made = _claim(request, LinkPurpose(), claimed_by=found.name.removeprefix("operator:"))
-    made.headers.append("set-cookie", signed.headers["set-cookie"])
+    access.forget()
+    cookie, needs_code = await _sign_in(request, claimed_by, password)
+    if needs_code:
+        return redirect_to(CODE, cookie=cookie)
+    made = _claim(request, LinkPurpose(), claimed_by=claimed_by)
+    made.headers.append("set-cookie", cookie)
     return made
+
+
+async def _sign_in(request: Request, name: str, password: str) -> tuple[str, bool]:
+    """Sign an operator in; return the header of the cookie, and whether its session waits for a code."""
+    access = access_of(request)
+    async with access.actors.attempt_sign_in(request):
+        token = await access.accounts.sign_in(name, password, origin_of(request))
+    return _cookie(request, token), await access.accounts.signed_in(token) is None
+
+
+def _cookie(request: Request, token: str) -> str:
+    return access_of(request).cookies.header(OPERATOR_COOKIE, token, OPERATOR_SESSION_LIFETIME)
+
+
+def _trouble(error: NotAllowed | Busy) -> dict[str, Any]:
+    return {"trouble": str(error), "status": 429 if isinstance(error, Busy) else 401}
 
 
 def _typed(name: str, password: str) -> tuple[str, str]:

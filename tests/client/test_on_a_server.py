@@ -118,7 +118,7 @@ def test_what_is_not_there_is_named(voter: Client, arena: str):
 
 
 def test_an_operator_runs_an_arena(admin: Client, voter: Client, arena: str, tmp_path: Path):
-    assert admin.me().name == "operator:Ada"
+    assert admin.me().name == "token:test"
     assert arena in {one.arena for one in voter.arenas()}
     changed = admin.change_arena(arena, title="Another title")
     assert voter.arena(arena).title == changed.title == "Another title"

@@ -108,7 +108,7 @@ def test_who_tries_too_often_is_told_on_the_same_page(seen, monkeypatch):
     async def busy(*_):
         raise Busy("too many attempts")
 
-    monkeypatch.setattr(sign_in, "sign_in_operator", busy)
+    monkeypatch.setattr(sign_in, "_sign_in", busy)
     answer = seen.client().post("/operator/sign-in", data={"name": "Ada", "password": PASSWORD})
     assert answer.status_code == 429
     assert "too many attempts" in answer.text

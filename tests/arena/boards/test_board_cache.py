@@ -391,12 +391,12 @@ async def test_a_count_that_takes_too_long_is_ended(rated, monkeypatch):
             async with asyncio.timeout(60):
                 for count in (
                     boards.filtered(arena, VoteSubset(0, "maths")),
-                    boards.model(arena, 0, "model-1"),
+                    boards.pairs(arena, VoteSubset(0), 4),
                 ):
                     with pytest.raises(StoreFault, match="timeout"):
                         await count
         monkeypatch.undo()
-        assert (await boards.model(arena, 0, "model-1")).data
+        assert (await boards.pairs(arena, VoteSubset(0), 4)).pairs
         async with boards._pool.connection() as connection:
             row = await (await connection.execute("SHOW statement_timeout")).fetchone()
         assert row == ("0",)

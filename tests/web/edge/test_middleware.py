@@ -293,7 +293,8 @@ def test_a_body_that_is_too_large_is_refused_however_it_comes(shared):
     kind = {"content-type": "application/json"}
     assert client.post(where, content=large, headers=kind).status_code == 413
     assert client.post(where, content=pieces(), headers=kind).status_code == 413
-    assert client.post("/operator/sign-in", content=pieces(), headers=kind).status_code == 413
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert client.post("/operator/sign-in", content=pieces(), headers=form).status_code == 413
     assert client.post(where, json={"winner": "tie"}).status_code == 200
 
 

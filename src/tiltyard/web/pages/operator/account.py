@@ -21,14 +21,13 @@ from tiltyard.arena.operators.second_factor import (
     read_second_factor,
     turn_off_second_factor,
 )
-from tiltyard.errors import BadOption, CodeNeeded, Conflict, NotFound
+from tiltyard.errors import Conflict, NotFound
 from tiltyard.web.access.access import access_of, keys_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.pages.operator.operator_access import (
     OnServer,
     OperatorVisit,
     operator_router,
-    trouble_of,
     typed_number,
 )
 from tiltyard.wire.records import Plain
@@ -54,27 +53,20 @@ async def begin_form(visit: OnServer) -> HTMLResponse:
 @router.post("/account/second-factor/confirm", response_class=HTMLResponse)
 async def confirm_form(visit: OnServer, code: Code = "") -> HTMLResponse:
     """Put the second factor in use. The recovery codes are shown on this page only."""
-    actor = visit.actor
-    try:
-        codes = await confirm_second_factor(
-            visit.pool, keys_of(visit.request), visit.session.operator, code, actor=actor.name
-        )
-    except BadOption as error:
-        return await _key_page(visit, **trouble_of(error))
-    except Conflict as error:
-        return await _page(visit, **trouble_of(error))
+    visit.on_refusal(_key_page)
+    codes = await confirm_second_factor(
+        visit.pool, keys_of(visit.request), visit.session.operator, code, actor=visit.actor.name
+    )
     return await _page(visit, codes=codes)
 
 
 @router.post("/account/second-factor/off", response_class=HTMLResponse)
 async def off_form(visit: OnServer, code: Code = "") -> Response:
     """Turn the second factor off, with a code of it."""
+    visit.on_refusal(_page)
     own, access = visit.session, access_of(visit.request)
-    try:
-        async with access.actors.attempt_sign_in(visit.request):
-            await turn_off_second_factor(visit.pool, access.keys, own, code, actor=visit.actor.name)
-    except CodeNeeded as error:
-        return await _page(visit, trouble=str(error), status=422)
+    async with access.actors.attempt_sign_in(visit.request):
+        await turn_off_second_factor(visit.pool, access.keys, own, code, actor=visit.actor.name)
     return visit.done("factor-off", "account")
 
 
@@ -154,20 +146,18 @@ async def token_form(
     days: Annotated[str, Form()] = "",
 ) -> HTMLResponse:
     """Create a token. Its secret is shown on this page only."""
-    try:
-        life = timedelta(days=typed_number("days", days, most=3650)) if days.strip() else None
-        if arena and visit.actor.grants.role_in(arena) is None:
-            raise NotFound.arena(arena)
-        token, made = await access_of(visit.request).accounts.make_token(
-            visit.actor.name,
-            name.strip(),
-            scopes or [],
-            arena=arena or None,
-            life=life,
-            operator=visit.actor.operator,
-        )
-    except (BadOption, NotFound) as error:
-        return await _tokens_page(visit, trouble=str(error), status=422)
+    visit.on_refusal(_tokens_page)
+    life = timedelta(days=typed_number("days", days, most=3650)) if days.strip() else None
+    if arena and visit.actor.grants.role_in(arena) is None:
+        raise NotFound.arena(arena)
+    token, made = await access_of(visit.request).accounts.make_token(
+        visit.actor.name,
+        name.strip(),
+        scopes or [],
+        arena=arena or None,
+        life=life,
+        operator=visit.actor.operator,
+    )
     return await _tokens_page(visit, token=token, made=made.name)
 
 

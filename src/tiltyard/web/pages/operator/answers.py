@@ -23,14 +23,14 @@ from tiltyard.arena.content.upload_review import (
     store_upload,
 )
 from tiltyard.arena.operators.vote_import import VoteFile, import_votes, list_vote_imports
-from tiltyard.errors import CannotRate, Conflict, InputError
+from tiltyard.errors import InputError
 from tiltyard.files.answer_formats.answer_columns import ColumnChoice
 from tiltyard.files.judgments import prompt_id as make_prompt_id
 from tiltyard.web.access.access import access_of
 from tiltyard.web.access.route_access import ChosenColumns
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to
-from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router, trouble_of
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 
 router = operator_router("/arenas/{arena}")
 
@@ -44,36 +44,30 @@ async def answers_page(visit: OnArena) -> HTMLResponse:
 @router.post("/uploads")
 async def upload_form(visit: OnArena, file: Annotated[UploadFile, File()]) -> Response:
     """Keep a file for an hour; its preview is next."""
-    data = await file.read(MAX_UPLOAD_BYTES + 1)
-    try:
-        async with access_of(visit.request).quota("uploads", visit.arena.arena):
-            upload = await store_upload(
-                visit.pool, visit.arena, file.filename or "", data, actor=visit.actor.name
-            )
-    except InputError as error:
-        return await _choose(visit, trouble=str(error), status=422)
+    visit.on_refusal(_choose)
+    data, actor = await file.read(MAX_UPLOAD_BYTES + 1), visit.actor.name
+    async with access_of(visit.request).quota("uploads", visit.arena.arena):
+        upload = await store_upload(visit.pool, visit.arena, file.filename or "", data, actor=actor)
     return redirect_to(paths.operator("arenas", visit.arena.name, "uploads", str(upload)))
 
 
 @router.post("/past-votes")
 async def past_votes_form(visit: OnArena, file: Annotated[UploadFile, File()]) -> Response:
     """Import votes that people cast elsewhere; the list on the page says how far it came."""
+    visit.on_refusal(_choose)
     with tempfile.NamedTemporaryFile(prefix="tiltyard-") as kept:
         kept.write(await file.read())
         kept.flush()
         name = "".join(one if one.isprintable() else "�" for one in (file.filename or "votes")[:200])
-        try:
-            async with access_of(visit.request).quota("uploads", visit.arena.arena):
-                done = await import_votes(
-                    visit.pool,
-                    access_of(visit.request).keys,
-                    visit.arena.name,
-                    VoteFile(Path(kept.name), name, text_only=True),
-                    shard=visit.registry.settings.shard,
-                    actor=visit.actor.name,
-                )
-        except (InputError, CannotRate, Conflict) as error:
-            return await _choose(visit, **trouble_of(error))
+        async with access_of(visit.request).quota("uploads", visit.arena.arena):
+            done = await import_votes(
+                visit.pool,
+                access_of(visit.request).keys,
+                visit.arena.name,
+                VoteFile(Path(kept.name), name, text_only=True),
+                shard=visit.registry.settings.shard,
+                actor=visit.actor.name,
+            )
     if done.repeated:
         return await _choose(visit, trouble=f"The past votes are imported. {done.warning}")
     return visit.done("votes-imported", "answers")
@@ -96,17 +90,15 @@ async def let_in_form(
     more: Annotated[bool, Form()] = False,
 ) -> Response:
     """Import exactly what was previewed. A draft's next step is on its overview; ``more``: another prompt by hand."""
-    try:
-        await import_upload(
-            visit.pool,
-            visit.registry.blobs,
-            visit.arena,
-            upload,
-            UploadDecision(expected, partly, enable, choice),
-            actor=visit.actor.name,
-        )
-    except Conflict as error:
-        return await _preview(visit, upload, choice, trouble=str(error), status=409)
+    visit.on_refusal(_preview, upload, choice)
+    await import_upload(
+        visit.pool,
+        visit.registry.blobs,
+        visit.arena,
+        upload,
+        UploadDecision(expected, partly, enable, choice),
+        actor=visit.actor.name,
+    )
     if more:
         return visit.done("imported", "answers", "write")
     draft = visit.arena.settings.stage == "draft"
@@ -188,12 +180,10 @@ async def write_form(visit: OnArena) -> Response:
     if form.get("act") == "more":
         more = (*written.answers, ("", ""))[:_RESPONSE_LIMIT]
         return await _page(visit, replace(written, answers=more))
-    try:
-        upload = await store_upload(
-            visit.pool, visit.arena, _name_of(written), written.to_lines(), actor=visit.actor.name
-        )
-    except InputError as error:
-        return await _page(visit, written, trouble=str(error), status=422)
+    visit.on_refusal(_page, written)
+    upload = await store_upload(
+        visit.pool, visit.arena, _name_of(written), written.to_lines(), actor=visit.actor.name
+    )
     return redirect_to(paths.operator("arenas", visit.arena.name, "uploads", str(upload)))
 
 

@@ -26,7 +26,7 @@ from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import PHASES
 from tiltyard.core.policy.state.rating_fold import RaterSettings
 from tiltyard.core.policy.state.standing import SMALL_ARENA_PEOPLE_COUNT
-from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import SingleFlight
 from tiltyard.foundation.field_definitions import finite_number
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -39,7 +39,6 @@ from tiltyard.web.pages.operator.operator_access import (
     OnServer,
     OperatorVisit,
     operator_router,
-    trouble_of,
 )
 from tiltyard.web.pages.operator.settings import WHO_ENTERS, entry_choice, who_enters
 
@@ -79,22 +78,20 @@ async def house_page(visit: OnServer) -> HTMLResponse:
 @router.post("/arenas")
 async def make_arena(visit: OnServer, form: Annotated[ArenaForm, Form()]) -> Response:
     """Create an empty arena, a draft, and show its page."""
-    try:
-        started = finite_number(form.volatility)
-        rater = RaterSettings.with_volatility(form.volatility if started is None else started)
-        settings = ArenaSettings.from_dict(
-            {**who_enters(form.entry), "timezone": form.timezone.strip(), "stage": "draft"}
-        )
-        made = await create_arena(
-            visit.pool,
-            form.name.strip(),
-            title=form.title.strip() or None,
-            settings=settings,
-            rater=rater,
-            actor=visit.actor.name,
-        )
-    except (InputError, Conflict) as error:
-        return await _page(visit, form, **trouble_of(error))
+    visit.on_refusal(_page, form)
+    started = finite_number(form.volatility)
+    rater = RaterSettings.with_volatility(form.volatility if started is None else started)
+    settings = ArenaSettings.from_dict(
+        {**who_enters(form.entry), "timezone": form.timezone.strip(), "stage": "draft"}
+    )
+    made = await create_arena(
+        visit.pool,
+        form.name.strip(),
+        title=form.title.strip() or None,
+        settings=settings,
+        rater=rater,
+        actor=visit.actor.name,
+    )
     return visit.done("created", "arenas", made.name)
 
 

@@ -10,7 +10,6 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.log.crowd_changes import list_changes
 from tiltyard.arena.operators.crowd import explain_crowd_change, preview_groups
 from tiltyard.core.integrity.vote_groups import VOTE_GROUP_LABELS
-from tiltyard.errors import InputError
 from tiltyard.foundation.caches import SingleFlight
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 
@@ -36,12 +35,10 @@ async def explain_form(
     keep_out: Annotated[bool, Form()] = False,
 ) -> Response:
     """Say why the crowd changed; the votes that it held count again, or are kept out."""
-    try:
-        await explain_crowd_change(
-            visit.pool, visit.arena.name, change, reason, keep_out=keep_out, actor=visit.actor.name
-        )
-    except InputError as error:
-        return await _list(visit, trouble=str(error), status=422)
+    visit.on_refusal(_list)
+    await explain_crowd_change(
+        visit.pool, visit.arena.name, change, reason, keep_out=keep_out, actor=visit.actor.name
+    )
     return visit.done("explained", "crowd")
 
 

@@ -23,7 +23,7 @@ from tiltyard.arena.operators.invitations import (
     set_passcode,
 )
 from tiltyard.core.policy.validity.rules import blind_votes_of_one
-from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.errors import NotFound
 from tiltyard.web.access.access import access_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.account import draw_qr_code
@@ -73,21 +73,19 @@ async def invitations_page(visit: OnArena) -> HTMLResponse:
 async def invite_form(visit: OnArena, form: Annotated[InvitationForm, Form()]) -> HTMLResponse:
     """Make a link for each name, or one for all. They are shown on this page only."""
     names = [name for line in form.people.splitlines() if (name := line.strip())]
-    try:
-        terms = InvitationTerms(
-            _NAMED_BATCH if names else form.batch.strip(),
-            typed_number("uses", form.uses),
-            timedelta(days=typed_number("days", form.days)),
-        )
-        made = await invite_all(
-            visit.pool,
-            visit.arena.name,
-            [replace(terms, name=name) for name in names] or [terms],
-            shard=visit.registry.settings.shard,
-            actor=visit.actor.name,
-        )
-    except (InputError, Conflict) as error:
-        return await _page(visit, status=422, trouble=str(error), given=form)
+    visit.on_refusal(_page, given=form)
+    terms = InvitationTerms(
+        _NAMED_BATCH if names else form.batch.strip(),
+        typed_number("uses", form.uses),
+        timedelta(days=typed_number("days", form.days)),
+    )
+    made = await invite_all(
+        visit.pool,
+        visit.arena.name,
+        [replace(terms, name=name) for name in names] or [terms],
+        shard=visit.registry.settings.shard,
+        actor=visit.actor.name,
+    )
     return await _page(visit, letters=_letters(visit, made))
 
 
@@ -108,12 +106,9 @@ async def remind_form(visit: OnArena, invitation: Number) -> HTMLResponse:
 @router.post("/passcode", response_class=HTMLResponse)
 async def passcode_form(visit: OnArena, passcode: Text = "") -> HTMLResponse:
     """Set the passcode, a random one if none is typed. It is shown on this page only."""
-    try:
-        shown, _ = await set_passcode(
-            visit.pool, visit.arena.name, passcode.strip() or None, actor=visit.actor.name
-        )
-    except InputError as error:
-        return await _page(visit, status=422, trouble=str(error))
+    visit.on_refusal(_page)
+    typed = passcode.strip() or None
+    shown, _ = await set_passcode(visit.pool, visit.arena.name, typed, actor=visit.actor.name)
     access_of(visit.request).forget()
     return await _page(visit, passcode=shown)
 

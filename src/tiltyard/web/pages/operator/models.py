@@ -11,7 +11,6 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.arenas import find_model, list_models
 from tiltyard.arena.content.model_details import DETAIL_FIELDS, parse_details_file, read_model_details
 from tiltyard.arena.operators.arena_changes import describe_models, set_enabled
-from tiltyard.errors import InputError, NotFound
 from tiltyard.web.pages.board_data import board_page_cache_of
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 from tiltyard.wire.records import Plain
@@ -30,7 +29,7 @@ async def details_page(visit: OnArena, model: Annotated[Plain, Query()]) -> HTML
     """What is said about a model, as a form."""
     await find_model(visit.pool, visit.arena.arena, model)
     details = await read_model_details(visit.pool, visit.arena.arena)
-    return _details_form(visit, model, details.of(model).texts())
+    return await _details_form(visit, model, details.of(model).texts())
 
 
 @router.post("/details")
@@ -38,21 +37,17 @@ async def details_form(visit: OnArena, model: Annotated[Plain, Form()]) -> Respo
     """Say something else about a model."""
     sent = await visit.request.form()
     texts = {name: str(sent[name]) for name in DETAIL_FIELDS if name in sent}
-    try:
-        changed = await describe_models(visit.pool, visit.arena.name, {model: texts}, actor=visit.actor.name)
-    except InputError as error:
-        return _details_form(visit, model, texts, trouble=str(error), status=422)
+    visit.on_refusal(_details_form, model, texts)
+    changed = await describe_models(visit.pool, visit.arena.name, {model: texts}, actor=visit.actor.name)
     return _saved(visit, changed)
 
 
 @router.post("/details-file")
 async def details_upload(visit: OnArena, file: Annotated[UploadFile, File()]) -> Response:
     """Say something about many models, by a CSV file: all of it, or nothing."""
-    try:
-        texts = parse_details_file(await file.read())
-        changed = await describe_models(visit.pool, visit.arena.name, texts, actor=visit.actor.name)
-    except (InputError, NotFound) as error:
-        return await _list(visit, trouble=str(error), status=422)
+    visit.on_refusal(_list)
+    texts = parse_details_file(await file.read())
+    changed = await describe_models(visit.pool, visit.arena.name, texts, actor=visit.actor.name)
     return _saved(visit, changed)
 
 
@@ -83,7 +78,7 @@ async def _list(visit: ArenaVisit, **said: Any) -> HTMLResponse:
     )
 
 
-def _details_form(visit: ArenaVisit, model: str, texts: Mapping[str, str], **said: Any) -> HTMLResponse:
+async def _details_form(visit: ArenaVisit, model: str, texts: Mapping[str, str], **said: Any) -> HTMLResponse:
     return visit.page(
         "model_details.html",
         "models",

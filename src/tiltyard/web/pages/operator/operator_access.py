@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,7 +12,19 @@ from fastapi.routing import APIRoute
 
 from tiltyard.arena.accounts import OperatorSession
 from tiltyard.arena.content.arenas import Arena, find_arena
-from tiltyard.errors import BadOption, Conflict, NotAllowed, NotFound, SecondFactorMissing, TiltyardError
+from tiltyard.errors import (
+    BadOption,
+    CannotRate,
+    Closed,
+    CodeNeeded,
+    Conflict,
+    InputError,
+    NotAllowed,
+    NotFound,
+    OutOfBudget,
+    SecondFactorMissing,
+    TiltyardError,
+)
 from tiltyard.foundation.field_definitions import whole_number
 from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.web.access.access import access_of, registry_of
@@ -68,8 +80,12 @@ NOTICES: Mapping[str, str] = {
 }
 
 
+#: Shows the page of a form again, with ``trouble`` and ``status``.
+FormAgain = Callable[..., Awaitable[Response]]
+
+
 class OperatorRoute(APIRoute):
-    """Checks access before the request is parsed."""
+    """Checks access before the request is parsed, and shows the form again if it is refused."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -88,8 +104,14 @@ class OperatorRoute(APIRoute):
             except SecondFactorMissing:
                 return redirect_to(f"{ACCOUNT}?said=factor-needed")
             await access_of(request).accounts.note_session(actor.session.session)
-            request.state.actor = actor
-            return await handle(request)
+            request.state.actor, request.state.form_again = actor, None
+            try:
+                return await handle(request)
+            except (InputError, CannotRate, NotFound, Conflict, Closed, CodeNeeded, OutOfBudget) as error:
+                if request.state.form_again is None:
+                    raise
+                form_again: FormAgain = request.state.form_again
+                return await form_again(trouble=str(error), status=_status_of(error))
 
         return guarded
 
@@ -116,6 +138,10 @@ class OperatorVisit:
         session = self.actor.session
         assert session is not None
         return session
+
+    def on_refusal(self, page: FormAgain, *values: Any, **said: Any) -> None:
+        """Answer with this page, and with the reason, if what the form asks for is refused from here on."""
+        self.request.state.form_again = partial(page, self, *values, **said)
 
     def page(self, template: str, active: str | None = None, **values: Any) -> HTMLResponse:
         """Render a page, with a notice of what was just done after a form.
@@ -189,10 +215,8 @@ def redirect_with_notice(
     return redirect_to(paths.asked(paths.operator(*parts), {"said": said, **(query or {})}))
 
 
-def trouble_of(error: TiltyardError) -> dict[str, Any]:
-    """Why a form was not obeyed, with the status that says so, for `OperatorVisit.page`."""
-    status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
-    return {"trouble": str(error), "status": status}
+def _status_of(error: TiltyardError) -> int:
+    return 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
 
 
 def typed_number(name: str, text: str, least: int = 1, most: int = 10**9) -> int:

@@ -27,7 +27,7 @@ from tiltyard.arena.operators.operators import (
     revoke_operator_invitation,
     set_operator_role,
 )
-from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.errors import NotFound
 from tiltyard.web.pages.operator.operator_access import (
     OnArena,
     OnEither,
@@ -64,13 +64,11 @@ async def operators_page(visit: OnEither) -> HTMLResponse:
 @router.post("/operators", response_class=HTMLResponse)
 async def invite_form(visit: OnEither, form: Annotated[OperatorForm, Form()]) -> HTMLResponse:
     """Invite an operator, for the installation or for an arena. The link is shown on this page only."""
+    visit.on_refusal(_page, given=form)
     arena = form.arena or None if visit.place is None else visit.place.name
-    try:
-        days = typed_number("days", form.days, most=3650)
-        terms = invitation_terms(form.invitee.strip(), timedelta(days=days))
-        code, made = await invite_operator(visit.pool, terms, form.role, arena=arena, actor=visit.actor.name)
-    except (InputError, Conflict, NotFound) as error:
-        return await _page(visit, status=422, trouble=str(error), given=form)
+    days = typed_number("days", form.days, most=3650)
+    terms = invitation_terms(form.invitee.strip(), timedelta(days=days))
+    code, made = await invite_operator(visit.pool, terms, form.role, arena=arena, actor=visit.actor.name)
     link = f"{visit.registry.settings.address().rstrip('/')}/claim/{code}"
     return await _page(visit, link=link, made=made)
 
@@ -94,12 +92,8 @@ async def one_operator_page(operator: Number, visit: OnServer) -> HTMLResponse:
 async def role_form(operator: Number, visit: OnServer, role: Text = "", arena: Text = "") -> Response:
     """Give a role, or take it away."""
     one = await _find(visit, operator)
-    try:
-        await set_operator_role(
-            visit.pool, one.name, role or None, arena=arena or None, actor=visit.actor.name
-        )
-    except (InputError, Conflict) as error:
-        return await _one(visit, operator, trouble=str(error), status=409)
+    visit.on_refusal(_one, operator)
+    await set_operator_role(visit.pool, one.name, role or None, arena=arena or None, actor=visit.actor.name)
     return visit.done("role", "operators", operator)
 
 
@@ -122,10 +116,8 @@ async def remove_page(operator: Number, visit: OnServer) -> HTMLResponse:
 async def remove_form(operator: Number, visit: OnServer) -> Response:
     """Remove an operator."""
     one = await _find(visit, operator)
-    try:
-        await remove_operator(visit.pool, one.name, actor=visit.actor.name)
-    except Conflict as error:
-        return await _one(visit, operator, trouble=str(error), status=409)
+    visit.on_refusal(_one, operator)
+    await remove_operator(visit.pool, one.name, actor=visit.actor.name)
     return visit.done("operator-removed", "operators")
 
 
@@ -133,12 +125,9 @@ async def remove_form(operator: Number, visit: OnServer) -> Response:
 async def arena_role_form(visit: OnArena, operator: Number, role: Text = "") -> Response:
     """Give a role in this arena to an operator of it, or take it away."""
     one = await _find(visit, operator, visit.arena.name)
-    try:
-        await set_operator_role(
-            visit.pool, one.name, role or None, arena=visit.arena.name, actor=visit.actor.name
-        )
-    except InputError as error:
-        return await _page(visit, trouble=str(error), status=422)
+    visit.on_refusal(_page)
+    arena, actor = visit.arena.name, visit.actor.name
+    await set_operator_role(visit.pool, one.name, role or None, arena=arena, actor=actor)
     return visit.done("role", "operators")
 
 

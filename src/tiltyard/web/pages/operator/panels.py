@@ -21,7 +21,7 @@ from tiltyard.arena.operators.panel_records import (
 )
 from tiltyard.arena.operators.panels import PanelTerms, close_panel, list_panels, open_panel
 from tiltyard.core.judging.diagnostics.rater_agreement import RaterValue
-from tiltyard.errors import BadOption, Closed, Conflict, InputError, NotFound
+from tiltyard.errors import BadOption, NotFound
 from tiltyard.foundation.field_definitions import whole_number
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router, typed_number
@@ -52,20 +52,18 @@ async def panels_page(visit: OnArena) -> HTMLResponse:
 @router.post("", response_class=HTMLResponse)
 async def open_form(visit: OnArena, form: Annotated[PanelForm, Form()]) -> HTMLResponse:
     """Open a panel. The links of its raters are shown on this page only."""
+    visit.on_refusal(_list_page, given=form)
     settings = visit.registry.settings
-    try:
-        terms = PanelTerms(
-            form.name.strip(),
-            _lines(form.raters),
-            typed_number("overlap", form.overlap, 0),
-            categories=_lines(form.categories),
-            pairs_per_prompt=typed_number("pairs", form.pairs, 0) if form.pairs.strip() else None,
-        )
-        opened = await open_panel(
-            visit.pool, visit.arena.name, terms, shard=settings.shard, actor=visit.actor.name
-        )
-    except (InputError, Conflict, NotFound) as error:
-        return await _list_page(visit, status=422, trouble=str(error), given=form)
+    terms = PanelTerms(
+        form.name.strip(),
+        _lines(form.raters),
+        typed_number("overlap", form.overlap, 0),
+        categories=_lines(form.categories),
+        pairs_per_prompt=typed_number("pairs", form.pairs, 0) if form.pairs.strip() else None,
+    )
+    opened = await open_panel(
+        visit.pool, visit.arena.name, terms, shard=settings.shard, actor=visit.actor.name
+    )
     await visit.apply_settings()
     address = settings.address().rstrip("/")
     links = [
@@ -87,21 +85,19 @@ async def adjudicate_form(
 ) -> Response:
     """Record what a senior rater says of an item."""
     record = await _record(visit, panel)
-    try:
-        chosen = whole_number(verdict)
-        if chosen not in set(RaterValue):
-            raise BadOption("choose which response is better, a tie or both bad")
-        await adjudicate(
-            visit.pool,
-            visit.arena.name,
-            record.panel.name,
-            typed_number("item", item, 0),
-            RaterValue(chosen),
-            note.strip(),
-            actor=visit.actor.name,
-        )
-    except (InputError, NotFound, Closed) as error:
-        return await _panel_page(visit, record, status=422, trouble=str(error))
+    visit.on_refusal(_panel_page, record)
+    chosen = whole_number(verdict)
+    if chosen not in set(RaterValue):
+        raise BadOption("choose which response is better, a tie or both bad")
+    await adjudicate(
+        visit.pool,
+        visit.arena.name,
+        record.panel.name,
+        typed_number("item", item, 0),
+        RaterValue(chosen),
+        note.strip(),
+        actor=visit.actor.name,
+    )
     return visit.done("adjudicated", "panels", panel)
 
 

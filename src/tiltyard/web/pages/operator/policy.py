@@ -18,7 +18,7 @@ from tiltyard.arena.operators.arena_changes import (
 )
 from tiltyard.core.policy.state.policy import PHASES, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.errors import BadOption, NotFound
+from tiltyard.errors import NotFound
 from tiltyard.foundation.field_definitions import FieldDefinition, definitions, whole_number
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
@@ -34,7 +34,7 @@ Input = tuple[str, str, str]
 async def policy_page(visit: OnArena) -> HTMLResponse:
     """All constants, with their meanings."""
     policy, settings = await current_method(visit.pool, visit.arena.name)
-    return _form(visit, policy, {}, volatility=settings.glicko2.initial_volatility)
+    return await _form(visit, policy, {}, volatility=settings.glicko2.initial_volatility)
 
 
 @router.get("/policy/review", response_class=HTMLResponse)
@@ -42,11 +42,9 @@ async def policy_review(visit: OnArena) -> HTMLResponse:
     """Review the changes before they are saved."""
     policy = await current_policy(visit.pool, visit.arena.name)
     given = dict(visit.request.query_params)
-    try:
-        changed = read_constants(policy, given)
-        Standing(policy, (), ()).under(apply_policy_changes(policy, changed))
-    except BadOption as error:
-        return _form(visit, policy, given, trouble=str(error), status=422)
+    visit.on_refusal(_form, policy, given)
+    changed = read_constants(policy, given)
+    Standing(policy, (), ()).under(apply_policy_changes(policy, changed))
     new = {definition: changed[name] for name, definition in definitions(Policy).items() if name in changed}
     rows = [(one, one.text(getattr(policy, one.name)), one.text(value)) for one, value in new.items()]
     sent = [each for one, value in new.items() for each in _inputs(one, value, {})]
@@ -58,11 +56,9 @@ async def policy_form(visit: OnArena) -> Response:
     """Save the reviewed changes."""
     policy = await current_policy(visit.pool, visit.arena.name)
     given = {name: str(value) for name, value in (await visit.request.form()).items()}
-    try:
-        changed = read_constants(policy, given)
-        await set_policy(visit.pool, visit.arena.name, changed, actor=visit.actor.name)
-    except BadOption as error:
-        return _form(visit, policy, given, trouble=str(error), status=422)
+    visit.on_refusal(_form, policy, given)
+    changed = read_constants(policy, given)
+    await set_policy(visit.pool, visit.arena.name, changed, actor=visit.actor.name)
     return visit.done("policy" if changed else "unchanged", "policy")
 
 
@@ -139,7 +135,7 @@ def read_constants(policy: Policy, given: Mapping[str, str]) -> dict[str, object
     return changed
 
 
-def _form(visit: ArenaVisit, policy: Policy, given: Mapping[str, str], **said: Any) -> HTMLResponse:
+async def _form(visit: ArenaVisit, policy: Policy, given: Mapping[str, str], **said: Any) -> HTMLResponse:
     groups = constants(policy, given)
     return visit.page("policy.html", "policy", groups=groups, **said)
 

@@ -21,7 +21,7 @@ from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.prompt_browser import PromptSearch, browse_prompts, list_prompt_responses
 from tiltyard.arena.operators.arena_changes import hide, show_again, withdraw
 from tiltyard.arena.operators.stages import AnsweredPrompt, PreviewedResponse, find_answered_prompt
-from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.errors import NotFound
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.matchup_view import MatchupSide, MatchupView, divide_conversations, image_address
 from tiltyard.web.pages.model import ResponsePreview, preview_content
@@ -30,7 +30,6 @@ from tiltyard.web.pages.operator.operator_access import (
     OnArena,
     OperatorVisit,
     operator_router,
-    trouble_of,
 )
 from tiltyard.web.pages.voter_texts import read_voter_texts
 from tiltyard.web.texts import render_text
@@ -85,12 +84,9 @@ async def hide_form(
     visit: OnArena, prompt: Annotated[Plain, Form()], model: Annotated[Plain, Form()] = ""
 ) -> Response:
     """Hide a response, or all responses to a prompt. It can be undone, so nothing is asked before."""
-    registry = visit.registry
-    actor = visit.actor.name
-    try:
-        await hide(registry.pool, registry.blobs, visit.arena.name, prompt, model or None, actor=actor)
-    except Conflict as error:
-        return await _view(visit, prompt, trouble=str(error), status=409)
+    visit.on_refusal(_view, prompt)
+    blobs, actor = visit.registry.blobs, visit.actor.name
+    await hide(visit.pool, blobs, visit.arena.name, prompt, model or None, actor=actor)
     return visit.done("hidden", "prompts", "view", query={"prompt": prompt})
 
 
@@ -99,10 +95,8 @@ async def show_form(
     visit: OnArena, prompt: Annotated[Plain, Form()], model: Annotated[Plain, Form()] = ""
 ) -> Response:
     """Show hidden responses again."""
-    try:
-        await show_again(visit.pool, visit.arena.name, prompt, model or None, actor=visit.actor.name)
-    except Conflict as error:
-        return await _view(visit, prompt, trouble=str(error), status=409)
+    visit.on_refusal(_view, prompt)
+    await show_again(visit.pool, visit.arena.name, prompt, model or None, actor=visit.actor.name)
     return visit.done("shown", "prompts", "view", query={"prompt": prompt})
 
 
@@ -122,19 +116,9 @@ async def withdraw_form(
     reason: Annotated[str, Form()] = "",
 ) -> Response:
     """Withdraw a prompt or a response."""
-    registry = visit.registry
-    try:
-        await withdraw(
-            registry.pool,
-            registry.blobs,
-            visit.arena.name,
-            prompt,
-            model or None,
-            reason=reason,
-            actor=visit.actor.name,
-        )
-    except (InputError, Conflict) as error:
-        return await _confirm(visit, prompt, model, reason=reason, **trouble_of(error))
+    visit.on_refusal(_confirm, prompt, model, reason=reason)
+    blobs, actor = visit.registry.blobs, visit.actor.name
+    await withdraw(visit.pool, blobs, visit.arena.name, prompt, model or None, reason=reason, actor=actor)
     return visit.done("withdrawn", "prompts")
 
 

@@ -11,7 +11,6 @@ from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.core.policy.validity.rules import blind_votes_of_one
-from tiltyard.errors import InputError
 from tiltyard.foundation.field_definitions import FieldDefinition, definitions
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
@@ -39,10 +38,8 @@ async def settings_page(visit: OnArena) -> HTMLResponse:
 async def settings_review(visit: OnArena) -> HTMLResponse:
     """Review the changes before they are saved."""
     given = dict(visit.request.query_params)
-    try:
-        title, changed = read_settings(visit.arena, given)
-    except InputError as error:
-        return await _form(visit, given, trouble=str(error), status=422)
+    visit.on_refusal(_form, given)
+    title, changed = read_settings(visit.arena, given)
     before, known = visit.arena.settings.to_dict(), editable_settings(visit.arena)
     sent = [(name, known[name].text(value)) for name, value in changed.items()]
     rows = [(known[name], known[name].text(before[name]), text) for name, text in sent]
@@ -60,13 +57,11 @@ async def settings_review(visit: OnArena) -> HTMLResponse:
 async def settings_form(visit: OnArena) -> Response:
     """Save the reviewed changes."""
     given = {name: str(value) for name, value in (await visit.request.form()).items()}
-    try:
-        title, changed = read_settings(visit.arena, given)
-        if not changed and title is None:
-            return visit.done("unchanged", "settings")
-        await change_settings(visit.pool, visit.arena.name, changed, title=title, actor=visit.actor.name)
-    except InputError as error:
-        return await _form(visit, given, trouble=str(error), status=422)
+    visit.on_refusal(_form, given)
+    title, changed = read_settings(visit.arena, given)
+    if not changed and title is None:
+        return visit.done("unchanged", "settings")
+    await change_settings(visit.pool, visit.arena.name, changed, title=title, actor=visit.actor.name)
     await visit.apply_settings()
     return visit.done("settings", "settings")
 

@@ -17,7 +17,6 @@ from tiltyard.arena.operators.stages import (
     request_deletion,
     set_stage,
 )
-from tiltyard.errors import Conflict
 from tiltyard.web.pages.operator.operator_access import (
     ArenaVisit,
     OnArena,
@@ -47,10 +46,8 @@ async def stage_confirm(visit: OnArena, act: Annotated[ConfirmedAct, Query()]) -
 @router.post("")
 async def stage_form(visit: OnArena, act: Annotated[StageAct, Form()]) -> Response:
     """Change the stage."""
-    try:
-        await _do(visit, act)
-    except Conflict as error:
-        return await _page(visit, trouble=str(error), status=409)
+    visit.on_refusal(_page)
+    await _do(visit, act)
     await visit.apply_settings()
     return visit.done(f"stage-{act}", "stage")
 
@@ -67,10 +64,8 @@ async def delete_form(visit: OnArena, typed: Annotated[str, Form()] = "") -> Res
     if typed.strip() != visit.arena.name:
         trouble = f"type {visit.arena.name} to confirm that this arena is meant"
         return await _confirm(visit, "delete", trouble=trouble, status=422)
-    try:
-        await request_deletion(visit.pool, visit.arena.name, actor=visit.actor.name)
-    except Conflict as error:
-        return await _page(visit, trouble=str(error), status=409)
+    visit.on_refusal(_page)
+    await request_deletion(visit.pool, visit.arena.name, actor=visit.actor.name)
     await visit.apply_settings()
     return redirect_with_notice("stage-delete")
 
@@ -78,10 +73,8 @@ async def delete_form(visit: OnArena, typed: Annotated[str, Form()] = "") -> Res
 @router.post("/keep")
 async def keep_form(visit: OnArena) -> Response:
     """Restore an arena that was going to be deleted."""
-    try:
-        await keep_arena(visit.pool, visit.arena.name, actor=visit.actor.name)
-    except Conflict as error:
-        return await _page(visit, trouble=str(error), status=409)
+    visit.on_refusal(_page)
+    await keep_arena(visit.pool, visit.arena.name, actor=visit.actor.name)
     await visit.apply_settings()
     return visit.done("stage-keep", "stage")
 

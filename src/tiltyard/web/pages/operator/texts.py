@@ -14,7 +14,6 @@ from tiltyard.arena.content.arena_texts import (
     change_texts,
     read_texts,
 )
-from tiltyard.errors import InputError
 from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 from tiltyard.web.pages.voter_texts import render_texts
 
@@ -57,10 +56,8 @@ async def texts_form(visit: OnArena) -> Response:
     given = {name: str(form.get(name, "")).replace("\r\n", "\n").strip() for name in TEXT_NAMES}
     if form.get("act") == "preview":
         return await _page(visit, given, shown=True)
-    try:
-        changed = await change_texts(visit.pool, visit.arena.name, given, actor=visit.actor.name)
-    except InputError as error:
-        return await _page(visit, given, trouble=str(error), status=422)
+    visit.on_refusal(_page, given)
+    changed = await change_texts(visit.pool, visit.arena.name, given, actor=visit.actor.name)
     return visit.done("texts" if changed else "unchanged", "texts")
 
 

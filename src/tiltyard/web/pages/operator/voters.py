@@ -30,7 +30,7 @@ from tiltyard.arena.operators.voters import (
 )
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.access.access import access_of
-from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router, trouble_of
+from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, operator_router
 from tiltyard.wire.records import Plain
 
 #: What voters chose, by the kind of the battle.
@@ -177,7 +177,7 @@ async def _preview_selection(visit: ArenaVisit, selection: VoteSelection, reason
     try:
         validate_reason(reason)
     except InputError as error:
-        said = said or trouble_of(error)
+        said = said or {"trouble": str(error), "status": 422}
     return visit.page(
         "exclude.html",
         "voters",
@@ -219,12 +219,9 @@ async def erase_form(
     visit: OnArena, session: Annotated[Plain, Form(max_length=100)] = "", reason: Annotated[str, Form()] = ""
 ) -> Response:
     """Delete the voter, and say what was deleted."""
-    pool = visit.pool
-    try:
-        number = await _find_session(visit, session.strip())
-        erased = await erase_session(pool, visit.arena.name, number, reason=reason, actor=visit.actor.name)
-    except (NotFound, Conflict, InputError) as error:
-        return await _ask(visit, session.strip(), reason=reason, error=error)
+    visit.on_refusal(_ask, session.strip(), reason=reason)
+    pool, number = visit.pool, await _find_session(visit, session.strip())
+    erased = await erase_session(pool, visit.arena.name, number, reason=reason, actor=visit.actor.name)
     access_of(visit.request).forget()
     return visit.page("erased.html", "voters", erased=erased)
 
@@ -234,7 +231,7 @@ async def _ask(
     session: str,
     *,
     reason: str = "",
-    error: NotFound | Conflict | InputError | None = None,
+    **said: Any,
 ) -> HTMLResponse:
     held: HeldInArena | None = None
     number = 0
@@ -242,12 +239,13 @@ async def _ask(
         try:
             number = await _find_session(visit, session)
             held = await read_held_in_arena(visit.pool, visit.arena, number)
-        except (NotFound, InputError) as missing:
-            error = error or missing
+        except (NotFound, InputError) as error:
+            status = 404 if isinstance(error, NotFound) else 422
+            said = said or {"trouble": str(error), "status": status}
     return visit.page(
         "erase.html",
         "voters",
-        **({} if error is None else trouble_of(error)),
+        **said,
         session=session if held is None else str(number),
         name=(await read_voter_names(visit.pool, [number])).get(number),
         held=held,

@@ -96,11 +96,6 @@ PROBLEM_ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], .
 )
 
 
-def document_problems(*statuses: int) -> Documented:
-    """For a route's ``responses``: the problems it documents by status. Others are under ``default``."""
-    return {status: {"description": PROBLEM_TITLES[status][1]} for status in statuses}
-
-
 def problem(
     status: int,
     detail: str,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import Response
 from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
@@ -59,7 +59,7 @@ _ROW_SEPARATOR = "\x1e"
 _SAID_ELSEWHERE = frozenset({"few-prompts-to-settle", "official-next"})
 
 
-@router.api_route("/arenas/{arena}", methods=["GET", "HEAD"], response_class=HTMLResponse)
+@router.api_route("/arenas/{arena}", methods=["GET", "HEAD"])
 async def board_page(arena: ReadableArena, request: Request, query: BoardQueryParams) -> Response:
     """The newest board."""
     try:
@@ -70,7 +70,7 @@ async def board_page(arena: ReadableArena, request: Request, query: BoardQueryPa
     return await _sent(request, arena, await gather_board_page(request, arena, query))
 
 
-@router.api_route("/arenas/{arena}/boards/{sha256}", methods=["GET", "HEAD"], response_class=HTMLResponse)
+@router.api_route("/arenas/{arena}/boards/{sha256}", methods=["GET", "HEAD"])
 async def snapshot_page(
     arena: ReadableArena, sha256: Hash, request: Request, query: BoardQueryParams
 ) -> Response:

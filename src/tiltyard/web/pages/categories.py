@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import Response
 
 from tiltyard.core.board.board_summary import Headline
 from tiltyard.errors import NotFound
@@ -53,7 +53,7 @@ class CategoryMatrix:
         return not any(column.cells for column in self.columns if column.category is not None)
 
 
-@router.get("/arenas/{arena}/categories", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/categories")
 async def categories_page(arena: ReadableArena, request: Request, source: SourceWord = "human") -> Response:
     """The matrix of the newest boards."""
     whole = await gather_board_page(request, arena, BoardQuery(source=source))

@@ -45,7 +45,7 @@ _VISIT_CHARACTERS = 32
 _NOT_STORED = {"Cache-Control": "no-store"}
 
 
-@router.get("/join/{code}", response_class=HTMLResponse)
+@router.get("/join/{code}")
 async def join_page(code: str, request: Request) -> HTMLResponse:
     """What the arena of an invitation is, and the button that uses the invitation."""
     try:
@@ -70,7 +70,7 @@ async def join_page(code: str, request: Request) -> HTMLResponse:
     )
 
 
-@router.post("/join/{code}", response_class=HTMLResponse)
+@router.post("/join/{code}")
 async def join_form(code: str, request: Request, visit: Annotated[str, Form()] = "") -> Response:
     """Come in: use the invitation once, unless this browser is in already."""
     access, pool = access_of(request), registry_of(request).pool
@@ -94,7 +94,7 @@ async def enter_page(arena: ReadableArena) -> Response:
     return redirect_to(paths.vote(arena.name))
 
 
-@router.post("/arenas/{arena}/enter", response_class=HTMLResponse)
+@router.post("/arenas/{arena}/enter")
 async def enter_form(
     arena: str, request: Request, passcode: Annotated[str, Form()] = "", next: Annotated[str, Form()] = ""
 ) -> Response:
@@ -195,7 +195,7 @@ async def sign_in_callback(
     return answer
 
 
-@router.get("/sign-in/{shard}/account", response_class=HTMLResponse)
+@router.get("/sign-in/{shard}/account")
 async def sign_in_account(shard: str, request: Request, out: Text = "") -> HTMLResponse:
     """Who is signed in with this browser, and the button to sign out."""
     identities = _identities(request, shard)

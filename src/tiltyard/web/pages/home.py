@@ -31,7 +31,7 @@ _YEAR_SECONDS = 365 * 24 * 3600
 _PAGE_ARENA_COUNT = 20
 
 
-@router.get("/", response_class=HTMLResponse)
+@router.get("/")
 async def home(request: Request, actor: CurrentActor, q: Plain = "", after: Plain = "") -> HTMLResponse:
     """A page of the arenas that the client may read and in which people vote, or those that are searched for."""
     limit = _PAGE_ARENA_COUNT + 1

@@ -237,7 +237,7 @@ async def vote_on_turn(
     return redirect_to(f"{paths.matchup(matchup)}#follow-up")
 
 
-@router.get("/live/{matchup}/stream", response_class=StreamingResponse)
+@router.get("/live/{matchup}/stream")
 async def stream(
     request: Request, matchup: str, start: Annotated[str, Query(alias="from")] = ""
 ) -> StreamingResponse:
@@ -257,8 +257,8 @@ async def stream(
     return StreamingResponse(events.events(reader), headers=STREAM_HEADERS, media_type="text/event-stream")
 
 
-@router.get("/live/{matchup}/b", response_class=PlainTextResponse)
-@router.get("/live/{matchup}/a", response_class=PlainTextResponse)
+@router.get("/live/{matchup}/b")
+@router.get("/live/{matchup}/a")
 async def raw_side(request: Request, matchup: str) -> PlainTextResponse:
     """What a side has answered so far, as the model wrote it."""
     queue, voter, one = await find_queue_and_voter(request, matchup)

@@ -28,7 +28,7 @@ _REASON = "the voter deleted it"
 _ACTOR = "voter"
 
 
-@router.get("/arenas/{arena}/mine/data", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/mine/data")
 async def data_page(arena: ReadableArena, request: Request) -> HTMLResponse:
     """What is held about this voter in all arenas, and what it is for."""
     return await _page(request, arena, "mine/data.html")
@@ -46,7 +46,7 @@ async def data_file(arena: ReadableArena, request: Request) -> Response:
     return Response(text, media_type="application/json", headers=headers)
 
 
-@router.get("/arenas/{arena}/mine/delete", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/mine/delete")
 async def delete_page(arena: ReadableArena, request: Request) -> HTMLResponse:
     """What is deleted and what stays, and the button."""
     return await _page(request, arena, "mine/delete.html")
@@ -76,7 +76,7 @@ async def delete_form(arena: ReadableArena, request: Request) -> Response:
     return page
 
 
-@router.get("/arenas/{arena}/mine/deleted", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/mine/deleted")
 async def deleted_page(arena: ReadableArena, request: Request) -> HTMLResponse:
     """What has been done."""
     return render_page(request, "mine/deleted.html", headers=_PRIVATE, arena=arena, active="mine")
@@ -93,7 +93,7 @@ async def _page(request: Request, arena: Arena, template: str) -> HTMLResponse:
 _BATTLE_LIMIT = 50
 
 
-@router.get("/arenas/{arena}/mine", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/mine")
 async def mine(arena: ReadableArena, request: Request) -> HTMLResponse:
     """The board of this voter's votes; without a session, an explanation."""
     voter = await access_of(request).person(request, arena)

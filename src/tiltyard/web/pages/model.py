@@ -413,7 +413,7 @@ async def preview_content(content: ResponseContent, url: str, model: str, prompt
     return ResponsePreview(model, kind=content.media_type.partition("/")[0], href=paths.asked(url, query))
 
 
-@router.get("/arenas/{arena}/responses", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/responses")
 async def response_page(arena: ReadableArena, request: Request, model: Model, prompt: Prompt) -> HTMLResponse:
     """A model's response to a prompt, in an archived arena."""
     text, content = await _read(request, arena, model, prompt)

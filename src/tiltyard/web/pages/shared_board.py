@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import Response
 from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
@@ -68,7 +68,7 @@ async def board_badge(arena: ReadableArena, request: Request) -> Response:
     return send_cacheable(request, arena, data, etag, headers=headers, media_type="image/svg+xml")
 
 
-@router.api_route("/arenas/{arena}/embed", methods=["GET", "HEAD"], response_class=HTMLResponse)
+@router.api_route("/arenas/{arena}/embed", methods=["GET", "HEAD"])
 async def embedded_board(
     arena: ReadableArena,
     request: Request,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import Response
 
 from tiltyard.arena.boards.battle_effects import StyledRow, StyleEffect
 from tiltyard.arena.content.model_details import ArenaModelDetails, ModelDetails
@@ -170,7 +170,7 @@ class UsageTable:
         return sum(row.usage.median_latency_seconds is None for row in self.rows)
 
 
-@router.get("/arenas/{arena}/usage", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/usage")
 async def usage_page(arena: ReadableArena, request: Request) -> Response:
     """Cost, latency, and both over the rating."""
     whole = await gather_board_page(request, arena, BoardQuery())
@@ -238,7 +238,7 @@ class ModelStyle:
         return None if plain is None or equal is None else round(equal) - round(plain)
 
 
-@router.get("/arenas/{arena}/style", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/style")
 async def style_page(arena: ReadableArena, request: Request, source: SourceWord = "human") -> Response:
     """How models write, and their ratings at equal style."""
     whole = await gather_board_page(request, arena, BoardQuery(source=source))

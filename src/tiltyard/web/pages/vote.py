@@ -66,7 +66,7 @@ class _Counted:
     unrated: Unrated | None
 
 
-@router.get("/arenas/{arena}/vote", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/vote")
 async def vote_page(
     request: Request,
     arena: str,
@@ -178,7 +178,7 @@ async def finish(request: Request, arena: str) -> Response:
     return redirect_to(paths.revealed(arena))
 
 
-@router.get("/arenas/{arena}/vote/names", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/vote/names")
 async def told_page(request: Request, arena: str) -> HTMLResponse:
     """The votes whose names were revealed to this voter last, with the names."""
     queue = await registry_of(request).voting_queue(arena)
@@ -201,7 +201,7 @@ async def told_page(request: Request, arena: str) -> HTMLResponse:
     )
 
 
-@router.post("/arenas/{arena}/vote/ahead", response_class=HTMLResponse)
+@router.post("/arenas/{arena}/vote/ahead")
 async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
     """The matchup after the one that is shown, as an HTML fragment that is loaded in advance.
 
@@ -224,7 +224,7 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
     )
 
 
-@router.get("/matchups/{matchup}", response_class=HTMLResponse)
+@router.get("/matchups/{matchup}")
 async def matchup_page(request: Request, matchup: str, note: Annotated[str, Query()] = "") -> HTMLResponse:
     """A voter's own matchup in any state; usually after the vote."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
@@ -253,7 +253,7 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
     )
 
 
-@router.get("/matchups/{matchup}/counted", response_class=HTMLResponse)
+@router.get("/matchups/{matchup}/counted")
 async def counted_piece(request: Request, matchup: str) -> HTMLResponse:
     """The line about a vote whose names are not revealed yet, as an HTML fragment for the page of the next matchup."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
@@ -443,7 +443,7 @@ async def _offered_view(
 _NOT_STORED = {"Cache-Control": "no-store"}
 
 
-@router.get("/arenas/{arena}/panel", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/panel")
 async def panel_page(request: Request, arena: str) -> HTMLResponse:
     """A rater's own list. Nobody else is shown anything of it."""
     registry = registry_of(request)

@@ -51,7 +51,7 @@ from tiltyard.web.access.route_access import (
     list_readable,
     source_number,
 )
-from tiltyard.web.edge.problem_details import OpenApi, document_problems
+from tiltyard.web.edge.problem_details import OpenApi
 from tiltyard.web.routes.boards import send_private, write_csv
 from tiltyard.wire.arenas import (
     ArenaInfo,
@@ -81,34 +81,18 @@ Admin = Annotated[Actor, Depends(ScopeCheck("admin"))]
 Importer = Annotated[Actor, Depends(ScopeCheck("import"))]
 
 _ADMIN = [Depends(ScopeCheck("admin"))]
-_REFUSALS = document_problems(401, 403, 404, 422, 503)
 #: Maximum bytes of a line of answers: the largest response as base64, plus the other fields.
 _MAX_LINE_BYTES = MAX_RESPONSE_BYTES * 4 // 3 + 4 * 1024 * 1024
-_LINES: OpenApi = {
-    "requestBody": {
-        "required": True,
-        "description": "Answers as JSON Lines, JSON or CSV.",
-        "content": {
-            "application/x-ndjson": {"schema": {"type": "string"}},
-            "text/csv": {"schema": {"type": "string"}},
-        },
-    }
-}
-_VOTES: OpenApi = {
-    "requestBody": {
-        "required": True,
-        "description": "Battles with voters and prompts, as JSON Lines, JSON or CSV.",
-        "content": {
-            "application/x-ndjson": {"schema": {"type": "string"}},
-            "text/csv": {"schema": {"type": "string"}},
-        },
-    }
-}
 
 
-@router.post(
-    "", status_code=201, summary="Create an arena", responses=document_problems(401, 403, 409, 422, 503)
-)
+def _sent_as_lines(description: str) -> OpenApi:
+    """The description of a body that is a file."""
+    kinds = ("application/x-ndjson", "text/csv")
+    content = {kind: {"schema": {"type": "string"}} for kind in kinds}
+    return {"requestBody": {"required": True, "description": description, "content": content}}
+
+
+@router.post("", status_code=201)
 async def make_arena(body: CreateArenaRequest, request: Request, actor: Admin) -> ArenaInfo:
     """Create an empty arena. Its log starts with its ranking policy."""
     made = await create_arena(
@@ -123,7 +107,7 @@ async def make_arena(body: CreateArenaRequest, request: Request, actor: Admin) -
     return serialize_arena(made, budgets=True)
 
 
-@router.patch("/{arena}", summary="Change an arena", responses=_REFUSALS)
+@router.patch("/{arena}")
 async def change_arena(
     arena: ArenaName, body: ChangeArenaRequest, request: Request, actor: Admin
 ) -> ArenaInfo:
@@ -135,12 +119,7 @@ async def change_arena(
     return serialize_arena(changed, budgets=True)
 
 
-@router.post(
-    "/{arena}/responses",
-    summary="Import answers",
-    responses=document_problems(401, 403, 404, 409, 413, 422, 503),
-    openapi_extra=_LINES,
-)
+@router.post("/{arena}/responses", openapi_extra=_sent_as_lines("Answers as JSON Lines, JSON or CSV."))
 async def import_responses(
     arena: ArenaName,
     request: Request,
@@ -163,9 +142,7 @@ async def import_responses(
 
 @router.post(
     "/{arena}/past-votes",
-    summary="Import past votes",
-    responses=document_problems(401, 403, 404, 409, 413, 422, 503),
-    openapi_extra=_VOTES,
+    openapi_extra=_sent_as_lines("Battles with voters and prompts, as JSON Lines, JSON or CSV."),
 )
 async def import_past_votes(
     arena: ArenaName,
@@ -187,7 +164,7 @@ async def import_past_votes(
         )
 
 
-@router.get("/{arena}/past-votes", summary="Files of past votes", responses=_REFUSALS, dependencies=_ADMIN)
+@router.get("/{arena}/past-votes", dependencies=_ADMIN)
 async def past_votes(arena: ArenaName, request: Request) -> VoteFileList:
     """The files whose votes were imported, and how far each came."""
     pool = registry_of(request).pool
@@ -197,7 +174,7 @@ async def past_votes(arena: ArenaName, request: Request) -> VoteFileList:
     )
 
 
-@router.get("/{arena}/models", summary="All models", responses=_REFUSALS, dependencies=_ADMIN)
+@router.get("/{arena}/models", dependencies=_ADMIN)
 async def models(arena: ArenaName, request: Request) -> ModelList:
     """All models that were ever added, enabled or not."""
     pool = registry_of(request).pool
@@ -210,19 +187,19 @@ async def models(arena: ArenaName, request: Request) -> ModelList:
     )
 
 
-@router.post("/{arena}/models/{model:path}/enable", summary="Enable a model", responses=_REFUSALS)
+@router.post("/{arena}/models/{model:path}/enable")
 async def enable_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> Enabled:
     """Enable a model, so that it is served."""
     return await _enabled(request, arena, model, actor, enabled=True)
 
 
-@router.post("/{arena}/models/{model:path}/retire", summary="Retire a model", responses=_REFUSALS)
+@router.post("/{arena}/models/{model:path}/retire")
 async def retire_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> Enabled:
     """Retire a model, so that it is no longer served. Open matchups stay valid until they expire; its battles count."""
     return await _enabled(request, arena, model, actor, enabled=False)
 
 
-@router.get("/{arena}/prompts", summary="All prompts", responses=_REFUSALS, dependencies=_ADMIN)
+@router.get("/{arena}/prompts", dependencies=_ADMIN)
 async def prompts(
     arena: ArenaName,
     request: Request,
@@ -235,12 +212,7 @@ async def prompts(
     return PromptList(found)
 
 
-@router.post(
-    "/{arena}/withdrawals",
-    status_code=201,
-    summary="Withdraw a response or prompt",
-    responses=document_problems(401, 403, 404, 409, 422, 503),
-)
+@router.post("/{arena}/withdrawals", status_code=201)
 async def take_down(arena: ArenaName, body: WithdrawRequest, request: Request, actor: Admin) -> Withdrawn:
     """Withdraw a response, or a prompt with all its responses. Content is deleted; names, hashes and battles stay."""
     registry = registry_of(request)
@@ -249,15 +221,13 @@ async def take_down(arena: ArenaName, body: WithdrawRequest, request: Request, a
     )
 
 
-@router.get(
-    "/{arena}/policy", tags=["readers"], summary="The policy", responses=document_problems(401, 403, 404, 503)
-)
+@router.get("/{arena}/policy", tags=["readers"])
 async def policy(arena: ReadableArena, request: Request) -> PolicyInForce:
     """The current ranking policy."""
     return PolicyInForce(policy=asdict(await current_policy(registry_of(request).pool, arena.name)))
 
 
-@router.patch("/{arena}/policy", summary="Change the policy", responses=_REFUSALS)
+@router.patch("/{arena}/policy")
 async def change_policy(
     arena: ArenaName,
     body: Annotated[Values, Body(description="Constants to change, by name.")],
@@ -272,8 +242,7 @@ async def change_policy(
 @router.get(
     "/{arena}/shadow",
     response_model=ShadowBoard,
-    summary="The shadow board",
-    responses=_REFUSALS | {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
     dependencies=_ADMIN,
 )
 async def shadow(
@@ -315,7 +284,7 @@ async def _spooled(request: Request) -> AsyncIterator[FilePath]:
 readers = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
 
 
-@readers.get("", summary="All arenas", responses=document_problems(401, 422, 503))
+@readers.get("")
 async def arenas(
     request: Request,
     actor: CurrentActor,
@@ -330,7 +299,7 @@ async def arenas(
     )
 
 
-@readers.get("/{arena}", summary="An arena", responses=document_problems(401, 403, 404, 503))
+@readers.get("/{arena}")
 async def arena(arena: ReadableArena, request: Request, actor: CurrentActor) -> ArenaInfo:
     """An arena's title and settings, and the categories and languages of its prompts.
 

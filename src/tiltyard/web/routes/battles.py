@@ -34,7 +34,7 @@ from tiltyard.web.access.route_access import (
     boards_of,
     source_number,
 )
-from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.web.edge.problem_details import Documented
 from tiltyard.wire.records import Plain, SourceName
 
 _LOG = logging.getLogger(__name__)
@@ -143,13 +143,7 @@ _EXACT: Documented = {200: {"description": "Battles in log order.", "content": _
 Format = Annotated[Container, Query(description="The file format.")]
 
 
-@router.get(
-    "/battles",
-    response_class=StreamingResponse,
-    summary="Battles as a file",
-    tags=["readers"],
-    responses=document_problems(401, 403, 404, 422, 503) | _RELEASES,
-)
+@router.get("/battles", response_class=StreamingResponse, tags=["readers"], responses=_RELEASES)
 async def battles(
     arena: ReadableArena,
     request: Request,
@@ -192,13 +186,7 @@ async def battles(
     return await _send(request, pieces, name, MEDIA_TYPES[format], headers)
 
 
-@router.get(
-    "/battles/exact",
-    response_class=StreamingResponse,
-    summary="Battles with positions and times",
-    tags=["operators"],
-    responses=document_problems(401, 403, 404, 422, 503) | _EXACT,
-)
+@router.get("/battles/exact", response_class=StreamingResponse, tags=["operators"], responses=_EXACT)
 async def exact_battles(
     arena: ArenaName,
     request: Request,

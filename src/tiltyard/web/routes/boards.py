@@ -31,7 +31,7 @@ from tiltyard.web.access.route_access import (
     send_cacheable,
     source_number,
 )
-from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.web.edge.problem_details import Documented
 from tiltyard.wire.arenas import NewestBoards, ReportList, SnapshotList, Values
 from tiltyard.wire.records import Plain
 
@@ -57,12 +57,7 @@ Big = Annotated[int | None, Query(ge=0, lt=2**63)]
 _CACHED: Documented = {304: {"description": "Not modified."}}
 
 
-@router.get(
-    "/board",
-    response_model=Values,
-    summary="The board",
-    responses=document_problems(401, 403, 404, 503) | _CACHED,
-)
+@router.get("/board", response_model=Values, responses=_CACHED)
 async def board(
     arena: ReadableArena,
     request: Request,
@@ -89,12 +84,7 @@ async def board(
     return send_cacheable(request, arena, shown.data, shown.sha256)
 
 
-@router.get(
-    "/newest",
-    response_model=NewestBoards,
-    summary="The newest boards",
-    responses=document_problems(401, 403, 404, 503) | _CACHED,
-)
+@router.get("/newest", response_model=NewestBoards, responses=_CACHED)
 async def newest(arena: ReadableArena, request: Request) -> Response:
     """The hashes of the newest boards by source: a few bytes, to be asked for often."""
     boards, found = boards_of(request), {}
@@ -105,19 +95,14 @@ async def newest(arena: ReadableArena, request: Request) -> Response:
     return send_cacheable(request, arena, said.data, said.sha256)
 
 
-@router.get(
-    "/effects",
-    response_model=Values,
-    summary="Effects of length and waiting",
-    responses=document_problems(401, 403, 404, 503) | _CACHED,
-)
+@router.get("/effects", response_model=Values, responses=_CACHED)
 async def effects(arena: ReadableArena, request: Request) -> Response:
     """Whether longer answers, or slower models, win more often in a live arena. The board does not use it."""
     found = await boards_of(request).effects(arena)
     return send_cacheable(request, arena, found.data, found.sha256)
 
 
-@router.get("/snapshots", summary="Published boards", responses=document_problems(401, 403, 404, 422, 503))
+@router.get("/snapshots")
 async def snapshots(
     arena: ReadableArena,
     request: Request,
@@ -133,12 +118,7 @@ async def snapshots(
     return SnapshotList(found)
 
 
-@router.get(
-    "/snapshots/{snapshot}",
-    response_model=Values,
-    summary="A published board",
-    responses=document_problems(401, 403, 404, 422, 503) | _CACHED,
-)
+@router.get("/snapshots/{snapshot}", response_model=Values, responses=_CACHED)
 async def snapshot(
     arena: ReadableArena,
     snapshot: Hash,
@@ -162,19 +142,14 @@ async def snapshot(
     return send_cacheable(request, arena, found.document.encode(), found.sha256, for_ever=True)
 
 
-@router.get("/reports", summary="Weekly reports", responses=document_problems(401, 403, 404, 503))
+@router.get("/reports")
 async def reports(arena: ReadableArena, request: Request, actor: CurrentActor) -> ReportList:
     """Weekly validity reports, newest first. Those of phases 1 to 3 are for operators."""
     first_phase = 1 if _operates(actor, arena) else FIRST_PUBLIC_REPORT_PHASE
     return ReportList(await list_reports(registry_of(request).pool, arena.arena, first_phase=first_phase))
 
 
-@router.get(
-    "/reports/{report}",
-    response_model=Values,
-    summary="A weekly report",
-    responses=document_problems(401, 403, 404, 422, 503) | _CACHED,
-)
+@router.get("/reports/{report}", response_model=Values, responses=_CACHED)
 async def report(arena: ReadableArena, report: Hash, request: Request, actor: CurrentActor) -> Response:
     """A validity report; its bytes have this hash."""
     pool = registry_of(request).pool
@@ -202,12 +177,7 @@ def write_csv(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> b
     return csv_text(columns, ([row[name] for name in columns] for row in rows)).encode()
 
 
-@router.get(
-    "/models/{model:path}",
-    response_model=Values,
-    summary="A model",
-    responses=document_problems(401, 403, 404, 503) | _CACHED,
-)
+@router.get("/models/{model:path}", response_model=Values, responses=_CACHED)
 async def model(
     arena: ReadableArena, model: ModelName, request: Request, source: Source = "human"
 ) -> Response:

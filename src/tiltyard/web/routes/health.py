@@ -16,7 +16,7 @@ from tiltyard.foundation.caches import SingleFlight
 from tiltyard.web.access.access import context_of, registry_of
 from tiltyard.web.access.route_access import CurrentActor, ScopeCheck
 from tiltyard.web.edge.metrics import METRICS_TYPE, metrics_of, metrics_page, record_gauges
-from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.web.edge.problem_details import Documented
 from tiltyard.wire.operators import Health, Me, Ready
 
 router = APIRouter(tags=["health"])
@@ -51,7 +51,7 @@ def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> Ready:
     return Ready(status="ok", arenas=ready, loading=len(voting_queues) - ready)
 
 
-@router.get("/api/v1/me", summary="Who am I", responses=document_problems(401, 503))
+@router.get("/api/v1/me")
 async def me(actor: CurrentActor) -> Me:
     """The current identity and its scopes."""
     if actor is None:
@@ -61,13 +61,13 @@ async def me(actor: CurrentActor) -> Me:
     return Me(name=actor.name, scopes=tuple(sorted(scopes)), arena=actor.arena)
 
 
-@router.get("/healthz", summary="Alive")
+@router.get("/healthz")
 async def healthz() -> Health:
     """The process responds; nothing else is checked."""
     return Health(status="ok")
 
 
-@router.get("/readyz", summary="Ready", responses=document_problems(503))
+@router.get("/readyz")
 async def readyz(request: Request) -> Ready:
     """The database responds and has this version's schema, and an arena is loaded if any was opened."""
     context = context_of(request)
@@ -77,11 +77,7 @@ async def readyz(request: Request) -> Ready:
 
 
 @router.get(
-    "/metrics",
-    summary="Metrics for Prometheus",
-    response_class=Response,
-    responses=document_problems(401, 403) | _TEXT,
-    dependencies=[Depends(ScopeCheck("metrics"))],
+    "/metrics", response_class=Response, responses=_TEXT, dependencies=[Depends(ScopeCheck("metrics"))]
 )
 async def metrics(request: Request) -> Response:
     """Requires a token with the scope metrics. The port TILTYARD_METRICS_PORT requires none."""

@@ -19,7 +19,7 @@ from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import BadOption, Busy, OpenBattle, TiltyardError
 from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.edge.fast_routes import FastRoute, json_response
-from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.web.edge.problem_details import Documented
 from tiltyard.web.routes.matchups import admit_asking, find_queue_and_voter
 from tiltyard.wire.live import (
     FollowUpRequest,
@@ -42,8 +42,6 @@ MatchupId = Annotated[
     Path(description="A battle's matchup.", min_length=1, examples=["0-AAAAAalDs15Fd09JuICZzttXMkdKMeVq"]),
 ]
 
-_BATTLE = document_problems(401, 403, 404, 409, 503)
-_ASKED = _BATTLE | document_problems(415, 422, 429)
 _EVENTS: Documented = {
     200: {
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
@@ -74,13 +72,7 @@ OUTCOMES: dict[TurnWinner, TurnOutcome] = {
 _WINNERS = {outcome: winner for winner, outcome in OUTCOMES.items()}
 
 
-@router.post(
-    "/api/v1/arenas/{arena}/live",
-    response_model=ShownBattle,
-    status_code=201,
-    summary="Begin a live battle",
-    responses=_ASKED,
-)
+@router.post("/api/v1/arenas/{arena}/live", response_model=ShownBattle, status_code=201)
 async def begin_live_battle(arena: Arena, body: LivePromptRequest, request: Request) -> Response:
     """Send a prompt to two hidden models. The voter's last battle must have been voted on or skipped.
 
@@ -101,54 +93,35 @@ async def begin_live_battle(arena: Arena, body: LivePromptRequest, request: Requ
     return answer
 
 
-@router.get("/api/v1/live/{matchup}", response_model=ShownBattle, summary="A live battle", responses=_BATTLE)
+@router.get("/api/v1/live/{matchup}", response_model=ShownBattle)
 async def live_battle(matchup: MatchupId, request: Request) -> Response:
     """A battle with all its turns, as far as they may be shown."""
     battles, voter, one = await find_battles_and_voter(request, matchup)
     return json_response(said_battle(request, await battles.battle(voter, one)))
 
 
-@router.post(
-    "/api/v1/live/{matchup}/turns",
-    response_model=ShownBattle,
-    status_code=201,
-    summary="Send a further prompt",
-    responses=_ASKED,
-)
+@router.post("/api/v1/live/{matchup}/turns", response_model=ShownBattle, status_code=201)
 async def follow_up(matchup: MatchupId, body: FollowUpRequest, request: Request) -> Response:
     """Send a further prompt to the same two models, each with its own part of the conversation."""
     battles, voter, one = await find_battles_and_voter(request, matchup, asks=True)
     return json_response(said_battle(request, await battles.follow_up(voter, one, body.prompt)), 201)
 
 
-@router.post(
-    "/api/v1/live/{matchup}/stop", response_model=ShownBattle, summary="Stop both answers", responses=_BATTLE
-)
+@router.post("/api/v1/live/{matchup}/stop", response_model=ShownBattle)
 async def stop_live_battle(matchup: MatchupId, request: Request) -> Response:
     """Stop both answers where they are. What is shown by then counts."""
     battles, voter, one = await find_battles_and_voter(request, matchup)
     return json_response(said_battle(request, await battles.stop(voter, one)))
 
 
-@router.post(
-    "/api/v1/live/{matchup}/again",
-    response_model=ShownBattle,
-    status_code=201,
-    summary="The same prompt again",
-    responses=_ASKED,
-)
+@router.post("/api/v1/live/{matchup}/again", response_model=ShownBattle, status_code=201)
 async def repeat_live_battle(matchup: MatchupId, request: Request) -> Response:
     """Begin a new battle with the first prompt of this one. This one is skipped, unless it has ended."""
     battles, voter, one = await find_battles_and_voter(request, matchup, asks=True)
     return json_response(said_battle(request, await battles.again(voter, one)), 201)
 
 
-@router.post(
-    "/api/v1/live/{matchup}/turn-vote",
-    response_model=ShownBattle,
-    summary="Vote on a turn",
-    responses=_BATTLE | document_problems(415, 422),
-)
+@router.post("/api/v1/live/{matchup}/turn-vote", response_model=ShownBattle)
 async def vote_on_turn(matchup: MatchupId, body: TurnVoteRequest, request: Request) -> Response:
     """Give the verdict on one turn, in an arena that asks for it. The vote on the whole battle is the one that is rated."""
     battles, voter, one = await find_battles_and_voter(request, matchup)
@@ -156,12 +129,7 @@ async def vote_on_turn(matchup: MatchupId, body: TurnVoteRequest, request: Reque
     return json_response(said_battle(request, battle))
 
 
-@stream_router.get(
-    "/api/v1/live/{matchup}/frames",
-    response_class=Response,
-    summary="Both answers as they are written",
-    responses=document_problems(401, 403, 404, 422, 429, 503) | _EVENTS,
-)
+@stream_router.get("/api/v1/live/{matchup}/frames", response_class=Response, responses=_EVENTS)
 async def live_frames(
     matchup: MatchupId,
     request: Request,

@@ -35,7 +35,7 @@ from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.cookies import preset_languages
 from tiltyard.web.access.route_access import boards_of, personal_boards_of
 from tiltyard.web.edge.fast_routes import FastRoute, json_response
-from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.web.edge.problem_details import Documented
 from tiltyard.web.texts.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
 from tiltyard.wire.records import SkipReason
 from tiltyard.wire.voting import (
@@ -67,7 +67,6 @@ MatchupId = Annotated[
     str, Path(description="A matchup's id.", min_length=1, examples=["0-AAAAAalDs15Fd09JuICZzttXMkdKMeVq"])
 ]
 
-_ENDING = document_problems(401, 403, 404, 409, 410, 429, 503)
 _AGAIN: Documented = {200: {"model": Matchup, "description": "A matchup that was served before."}}
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 _IMAGE_QUERY = {
@@ -108,13 +107,7 @@ async def with_skills(request: Request, queue: VotingQueue, voter: Voter) -> Vot
     return voter if declared is None else replace(voter, declared=declared)
 
 
-@router.post(
-    "/api/v1/arenas/{arena}/matchups",
-    response_model=Matchup,
-    status_code=201,
-    summary="The next matchup",
-    responses=document_problems(401, 403, 404, 409, 415, 429, 503) | _AGAIN,
-)
+@router.post("/api/v1/arenas/{arena}/matchups", response_model=Matchup, status_code=201, responses=_AGAIN)
 async def next_matchup(arena: Arena, body: NextMatchupRequest, request: Request) -> Response:
     """Return the matchup to show to the voter now: the one that is open, or a new one.
 
@@ -141,12 +134,7 @@ async def next_matchup(arena: Arena, body: NextMatchupRequest, request: Request)
     return answer
 
 
-@router.get(
-    "/api/v1/arenas/{arena}/gate",
-    response_model=GateAnswer,
-    summary="The gate",
-    responses=document_problems(401, 403, 404, 503),
-)
+@router.get("/api/v1/arenas/{arena}/gate", response_model=GateAnswer)
 async def gate(arena: Arena, request: Request) -> Response:
     """What this voter must do before the first matchup: nothing, or solve the challenge that is returned.
 
@@ -159,12 +147,7 @@ async def gate(arena: Arena, request: Request) -> Response:
     return json_response(answer)
 
 
-@router.get(
-    "/api/v1/arenas/{arena}/matchups",
-    response_model=MatchupList,
-    summary="Open matchups",
-    responses=document_problems(401, 403, 404, 503),
-)
+@router.get("/api/v1/arenas/{arena}/matchups", response_model=MatchupList)
 async def open_matchups(arena: Arena, request: Request) -> Response:
     """The voter's open matchups in the arena."""
     queue = await registry_of(request).voting_queue(arena)
@@ -173,19 +156,14 @@ async def open_matchups(arena: Arena, request: Request) -> Response:
     return json_response(MatchupList([await _shown(request, queue, one) for one in offered]))
 
 
-@router.post("/api/v1/matchups/{matchup}/show", response_model=Matchup, summary="Show", responses=_ENDING)
+@router.post("/api/v1/matchups/{matchup}/show", response_model=Matchup)
 async def show(matchup: MatchupId, request: Request) -> Response:
     """Say that a matchup that was requested with `ahead` is shown now. Its time to be voted on starts."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
     return json_response(await _shown(request, queue, await queue.show(voter, one)))
 
 
-@router.post(
-    "/api/v1/matchups/{matchup}/vote",
-    response_model=Ended,
-    summary="Vote",
-    responses=_ENDING | document_problems(415),
-)
+@router.post("/api/v1/matchups/{matchup}/vote", response_model=Ended)
 async def vote(matchup: MatchupId, body: VoteRequest, request: Request) -> Response:
     """Vote on a matchup. Repeating the same vote gives the same response; a different vote is rejected."""
     queue, voter, one = await find_queue_and_voter(request, matchup, "votes")
@@ -197,7 +175,7 @@ async def vote(matchup: MatchupId, body: VoteRequest, request: Request) -> Respo
     return _ended_response(matchup, ended, voter)
 
 
-@router.post("/api/v1/matchups/{matchup}/skip", response_model=Ended, summary="Skip", responses=_ENDING)
+@router.post("/api/v1/matchups/{matchup}/skip", response_model=Ended)
 async def skip(matchup: MatchupId, body: SkipRequest, request: Request) -> Response:
     """Skip a matchup, which ends it without a vote. A person may say why."""
     queue, voter, one = await find_queue_and_voter(request, matchup, "skips")
@@ -207,21 +185,14 @@ async def skip(matchup: MatchupId, body: SkipRequest, request: Request) -> Respo
     return _ended_response(matchup, await queue.skip(voter, one, detail=detail), voter)
 
 
-@router.post(
-    "/api/v1/matchups/{matchup}/undo",
-    response_model=Ended,
-    summary="Undo",
-    responses=_ENDING | document_problems(415),
-)
+@router.post("/api/v1/matchups/{matchup}/undo", response_model=Ended)
 async def undo(matchup: MatchupId, body: UndoRequest, request: Request) -> Response:
     """Undo a vote, soon after it and before the names are revealed. The matchup is open again."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
     return _ended_response(matchup, await queue.undo(voter, one, ballot=body.ballot), voter)
 
 
-@router.post(
-    "/api/v1/matchups/{matchup}/reveal", response_model=Revealed, summary="Reveal", responses=_ENDING
-)
+@router.post("/api/v1/matchups/{matchup}/reveal", response_model=Revealed)
 async def reveal(matchup: MatchupId, request: Request) -> Response:
     """Reveal the names of the models. The vote becomes final."""
     queue, voter, one = await find_queue_and_voter(request, matchup, "reveals")
@@ -246,12 +217,7 @@ async def reveal(matchup: MatchupId, request: Request) -> Response:
     )
 
 
-@router.post(
-    "/api/v1/arenas/{arena}/finish",
-    response_model=RevealedVoteList,
-    summary="Finish",
-    responses=document_problems(401, 403, 404, 409, 503),
-)
+@router.post("/api/v1/arenas/{arena}/finish", response_model=RevealedVoteList)
 async def finish(arena: Arena, request: Request) -> Response:
     """End a person's session: reveal the names of all votes since the last reveal. These votes become final."""
     queue = await registry_of(request).voting_queue(arena)
@@ -281,13 +247,7 @@ async def finish(arena: Arena, request: Request) -> Response:
     )
 
 
-@router.put(
-    "/api/v1/matchups/{matchup}/remark",
-    status_code=204,
-    response_model=None,
-    summary="Remark",
-    responses=document_problems(401, 403, 404, 409, 415, 429, 503),
-)
+@router.put("/api/v1/matchups/{matchup}/remark", status_code=204, response_model=None)
 async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> Response:
     """Give the reason for a vote, after the vote and before the names are revealed. It replaces an earlier remark."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
@@ -296,13 +256,7 @@ async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> R
     return Response(status_code=204)
 
 
-@router.post(
-    "/api/v1/matchups/{matchup}/report",
-    status_code=204,
-    response_model=None,
-    summary="Report",
-    responses=document_problems(401, 403, 404, 415, 429, 503),
-)
+@router.post("/api/v1/matchups/{matchup}/report", status_code=204, response_model=None)
 async def report_matchup(matchup: MatchupId, body: ComplaintRequest, request: Request) -> Response:
     """Report a problem with a matchup to the operator, before or after the vote."""
     queue, voter, one = await find_queue_and_voter(request, matchup, "reports")
@@ -313,25 +267,13 @@ async def report_matchup(matchup: MatchupId, body: ComplaintRequest, request: Re
     return Response(status_code=204)
 
 
-@router.get(
-    "/m/{matchup}/a",
-    response_class=Response,
-    summary="Response A",
-    responses=_ENDING | _BYTES,
-    openapi_extra=_IMAGE_QUERY,
-)
+@router.get("/m/{matchup}/a", response_class=Response, responses=_BYTES, openapi_extra=_IMAGE_QUERY)
 async def response_a(matchup: MatchupId, request: Request) -> Response:
     """The response on side A of a matchup that is open, or was voted on and has not expired."""
     return await _side(request, matchup, 0)
 
 
-@router.get(
-    "/m/{matchup}/b",
-    response_class=Response,
-    summary="Response B",
-    responses=_ENDING | _BYTES,
-    openapi_extra=_IMAGE_QUERY,
-)
+@router.get("/m/{matchup}/b", response_class=Response, responses=_BYTES, openapi_extra=_IMAGE_QUERY)
 async def response_b(matchup: MatchupId, request: Request) -> Response:
     """The response on side B of a matchup that is open, or was voted on and has not expired."""
     return await _side(request, matchup, 1)

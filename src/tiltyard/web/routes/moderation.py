@@ -17,7 +17,7 @@ from tiltyard.errors import BadOption
 from tiltyard.web.access.access import context_of, keys_of, registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.route_access import ArenaName, ScopeCheck, source_number
-from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.web.edge.problem_details import Documented
 from tiltyard.wire.moderation import (
     AuditPage,
     ComplaintList,
@@ -36,7 +36,6 @@ Number = Annotated[int, Path(ge=0, lt=2**63)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 _ADMIN = [Depends(ScopeCheck("admin"))]
-_REFUSALS = document_problems(401, 403, 404, 422, 503)
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 #: A response is downloaded, and can do nothing if it is opened.
 DOWNLOAD_HEADERS = {
@@ -45,13 +44,13 @@ DOWNLOAD_HEADERS = {
 }
 
 
-@router.get("/exclusions", summary="Exclusions", responses=_REFUSALS, dependencies=_ADMIN)
+@router.get("/exclusions", dependencies=_ADMIN)
 async def exclusions(arena: ArenaName, request: Request) -> ExclusionList:
     """All exclusions, and whether they were restored."""
     return ExclusionList(await moderation.read_exclusions(registry_of(request).pool, arena))
 
 
-@router.post("/exclusions", status_code=201, summary="Exclude votes", responses=_REFUSALS)
+@router.post("/exclusions", status_code=201)
 async def exclude_votes(arena: ArenaName, body: ExcludeRequest, request: Request, actor: Admin) -> Excluded:
     """Exclude the votes that match all given criteria from the ratings. They stay in the log."""
     pool = registry_of(request).pool
@@ -74,18 +73,14 @@ async def exclude_votes(arena: ArenaName, body: ExcludeRequest, request: Request
     return await exclude(pool, arena, selection, body.reason, actor=actor.name)
 
 
-@router.post(
-    "/exclusions/{exclusion}/restore",
-    summary="Restore votes",
-    responses=document_problems(401, 403, 404, 409, 422, 503),
-)
+@router.post("/exclusions/{exclusion}/restore")
 async def restore_votes(arena: ArenaName, exclusion: Number, request: Request, actor: Admin) -> Restored:
     """Restore the votes of an exclusion."""
     position = await restore(registry_of(request).pool, arena, exclusion, actor=actor.name)
     return Restored(exclusion=exclusion, position=position)
 
 
-@router.get("/audit", summary="The audit log", responses=_REFUSALS, dependencies=_ADMIN)
+@router.get("/audit", dependencies=_ADMIN)
 async def audit_entries(
     arena: ArenaName,
     request: Request,
@@ -97,7 +92,7 @@ async def audit_entries(
     return AuditPage(await moderation.read_audit_entries(pool, arena, before=before, limit=limit))
 
 
-@router.get("/complaints", summary="Complaints", responses=_REFUSALS, dependencies=_ADMIN)
+@router.get("/complaints", dependencies=_ADMIN)
 async def complaints(
     arena: ArenaName,
     request: Request,
@@ -111,20 +106,14 @@ async def complaints(
     return ComplaintList(found)
 
 
-@router.post("/complaints/{complaint}/settle", summary="Settle a complaint", responses=_REFUSALS)
+@router.post("/complaints/{complaint}/settle")
 async def settle(arena: ArenaName, complaint: Number, request: Request, actor: Admin) -> ComplaintSettled:
     """Mark a complaint as settled."""
     await moderation.settle(registry_of(request).pool, arena, complaint, actor=actor.name)
     return ComplaintSettled(complaint=complaint)
 
 
-@router.get(
-    "/responses",
-    response_class=Response,
-    summary="A response",
-    responses=_REFUSALS | _BYTES,
-    dependencies=_ADMIN,
-)
+@router.get("/responses", response_class=Response, responses=_BYTES, dependencies=_ADMIN)
 async def response(
     arena: ArenaName,
     request: Request,

@@ -79,14 +79,9 @@ class ArenasApp(FastAPI):
             schemes["session"] = {"type": "apiKey", "in": "cookie", "name": VOTER_COOKIE}
             for operations in made["paths"].values():
                 for operation in operations.values():
-                    responses = operation["responses"]
                     content = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-                    if "422" in responses:
-                        responses["422"]["description"] = "Invalid request"
-                    for status, response in responses.items():
-                        if status.startswith(("4", "5")):
-                            response["content"] = content
-                    responses["default"] = {"description": "Another problem", "content": content}
+                    operation["responses"].pop("422", None)
+                    operation["responses"]["default"] = {"description": "A problem", "content": content}
                     if "voters" in operation["tags"]:
                         operation["security"] = [{}, {"session": []}, {"token": []}]
             self.openapi_schema = made

@@ -38,19 +38,19 @@ Number = Annotated[int, Path(ge=1, lt=2**63)]
 Code = Annotated[str, Form()]
 
 
-@router.get("/account", response_class=HTMLResponse)
+@router.get("/account")
 async def account_page(visit: OnServer) -> HTMLResponse:
     """Who one is, and where one is signed in."""
     return await _page(visit)
 
 
-@router.post("/account/second-factor", response_class=HTMLResponse)
+@router.post("/account/second-factor")
 async def begin_form(visit: OnServer) -> HTMLResponse:
     """Show the key for an authenticator app, and ask for its first code."""
     return await _key_page(visit)
 
 
-@router.post("/account/second-factor/confirm", response_class=HTMLResponse)
+@router.post("/account/second-factor/confirm")
 async def confirm_form(visit: OnServer, code: Code = "") -> HTMLResponse:
     """Put the second factor in use. The recovery codes are shown on this page only."""
     visit.on_refusal(_key_page)
@@ -60,7 +60,7 @@ async def confirm_form(visit: OnServer, code: Code = "") -> HTMLResponse:
     return await _page(visit, codes=codes)
 
 
-@router.post("/account/second-factor/off", response_class=HTMLResponse)
+@router.post("/account/second-factor/off")
 async def off_form(visit: OnServer, code: Code = "") -> Response:
     """Turn the second factor off, with a code of it."""
     visit.on_refusal(_page)
@@ -131,13 +131,13 @@ def draw_qr_code(text: str) -> Markup:
 Token = Annotated[int, Path(ge=1, lt=2**31)]
 
 
-@router.get("/tokens", response_class=HTMLResponse)
+@router.get("/tokens")
 async def tokens_page(visit: OnServer) -> HTMLResponse:
     """All tokens, including revoked ones, without their secrets."""
     return await _tokens_page(visit)
 
 
-@router.post("/tokens", response_class=HTMLResponse)
+@router.post("/tokens")
 async def token_form(
     visit: OnServer,
     name: Annotated[Plain, Form()] = "",
@@ -161,7 +161,7 @@ async def token_form(
     return await _tokens_page(visit, token=token, made=made.name)
 
 
-@router.get("/tokens/{api_token}/revoke", response_class=HTMLResponse)
+@router.get("/tokens/{api_token}/revoke")
 async def revoke_page(api_token: Token, visit: OnServer) -> HTMLResponse:
     """Confirm revoking a token."""
     tokens = await access_of(visit.request).accounts.list_tokens(_whose_tokens(visit.actor))

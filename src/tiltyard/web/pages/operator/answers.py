@@ -35,7 +35,7 @@ from tiltyard.web.pages.operator.operator_access import ArenaVisit, OnArena, ope
 router = operator_router("/arenas/{arena}")
 
 
-@router.get("/answers", response_class=HTMLResponse)
+@router.get("/answers")
 async def answers_page(visit: OnArena) -> HTMLResponse:
     """The upload form."""
     return await _choose(visit)
@@ -73,7 +73,7 @@ async def past_votes_form(visit: OnArena, file: Annotated[UploadFile, File()]) -
     return visit.done("votes-imported", "answers")
 
 
-@router.get("/uploads/{upload}", response_class=HTMLResponse)
+@router.get("/uploads/{upload}")
 async def upload_page(visit: OnArena, upload: UUID, choice: ChosenColumns) -> HTMLResponse:
     """What the file would add, and its errors; or first what its columns hold, where that is not clear."""
     return await _preview(visit, upload, choice)
@@ -156,7 +156,7 @@ class WrittenPrompt:
         return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-@router.get("/answers/write", response_class=HTMLResponse)
+@router.get("/answers/write")
 async def write_page(visit: OnArena) -> HTMLResponse:
     """The empty form."""
     return await _page(visit, WrittenPrompt())

@@ -69,7 +69,7 @@ class ArenaLine(NamedTuple):
     lag: RaterLag
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("")
 async def house_page(visit: OnServer) -> HTMLResponse:
     """All arenas, with their pending work."""
     return await _page(visit, ArenaForm())
@@ -118,7 +118,7 @@ async def _line(visit: OperatorVisit, arena: Arena, waiting: PendingWork, lag: R
     return ArenaLine(arena, board, board is not None and claims_nothing(board.settled), waiting, lag)
 
 
-@router.get("/arenas/{arena}", response_class=HTMLResponse)
+@router.get("/arenas/{arena}")
 async def overview(visit: OnArena) -> HTMLResponse:
     """The overview of an arena: phase, status, votes by day, lanes, fairness, lag, scheduled jobs."""
     now = datetime.now(UTC)

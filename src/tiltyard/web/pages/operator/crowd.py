@@ -21,7 +21,7 @@ _PREVIEWS = SingleFlight(keep_seconds=5.0)
 Change = Annotated[int, Path(ge=0, lt=2**63)]
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("")
 async def crowd_page(visit: OnArena, *, without: bool = False) -> HTMLResponse:
     """Changes of the crowd, newest first; ``without``: and what the board would be without each group of votes."""
     return await _list(visit, without=without)

@@ -63,13 +63,13 @@ async def votes_of_session(visit: ArenaVisit) -> int | None:
     return min(settings.session_votes, most or 0)
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("")
 async def invitations_page(visit: OnArena) -> HTMLResponse:
     """All invitations, including revoked ones, without their codes."""
     return await _page(visit)
 
 
-@router.post("", response_class=HTMLResponse)
+@router.post("")
 async def invite_form(visit: OnArena, form: Annotated[InvitationForm, Form()]) -> HTMLResponse:
     """Make a link for each name, or one for all. They are shown on this page only."""
     names = [name for line in form.people.splitlines() if (name := line.strip())]
@@ -89,7 +89,7 @@ async def invite_form(visit: OnArena, form: Annotated[InvitationForm, Form()]) -
     return await _page(visit, letters=_letters(visit, made))
 
 
-@router.post("/{invitation}/remind", response_class=HTMLResponse)
+@router.post("/{invitation}/remind")
 async def remind_form(visit: OnArena, invitation: Number) -> HTMLResponse:
     """Show what to send to somebody again. Who has not come in needs another link, as the first is not stored."""
     renewed = await renew_invitation(
@@ -103,7 +103,7 @@ async def remind_form(visit: OnArena, invitation: Number) -> HTMLResponse:
     return await _page(visit, letters=_letters(visit, [sent]))
 
 
-@router.post("/passcode", response_class=HTMLResponse)
+@router.post("/passcode")
 async def passcode_form(visit: OnArena, passcode: Text = "") -> HTMLResponse:
     """Set the passcode, a random one if none is typed. It is shown on this page only."""
     visit.on_refusal(_page)
@@ -113,7 +113,7 @@ async def passcode_form(visit: OnArena, passcode: Text = "") -> HTMLResponse:
     return await _page(visit, passcode=shown)
 
 
-@router.get("/{invitation}/revoke", response_class=HTMLResponse)
+@router.get("/{invitation}/revoke")
 async def revoke_page(visit: OnArena, invitation: Number) -> HTMLResponse:
     """Confirm revoking an invitation."""
     return visit.page("invitation_revoke.html", "invitations", one=await _find(visit, invitation))

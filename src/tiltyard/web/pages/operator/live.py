@@ -31,7 +31,7 @@ router = operator_router("/arenas/{arena}")
 _MICRODOLLARS_RATIO = 1_000_000
 
 
-@router.get("/live", response_class=HTMLResponse)
+@router.get("/live")
 async def live_page(visit: OnArena) -> HTMLResponse:
     """Entrants, failures and money."""
     settings, overview, budgets = visit.arena.settings, None, []
@@ -55,7 +55,7 @@ def dollars_text(microdollars: int) -> str:
 _PIECE_BYTES = 1 << 20
 
 
-@router.get("/conversations.parquet", response_class=StreamingResponse)
+@router.get("/conversations.parquet")
 async def conversations_file(
     visit: OnArena, flagged: Annotated[bool, Query()] = False, exact: Annotated[bool, Query()] = False
 ) -> StreamingResponse:
@@ -74,7 +74,7 @@ async def conversations_file(
     )
 
 
-@router.get("/prompts.jsonl", response_class=StreamingResponse)
+@router.get("/prompts.jsonl")
 async def prompts_file(visit: OnArena) -> StreamingResponse:
     """The distinct prompts, as a bank of prompts that tournaments read."""
     url = visit.registry.url
@@ -136,7 +136,7 @@ class ModelForm(BaseModel):
     act: Literal["write", "review", "test", "add"] = "write"
 
 
-@router.get("/live/model", response_class=HTMLResponse)
+@router.get("/live/model")
 async def model_page(visit: OnArena, known: Annotated[Plain, Query()] = "") -> Response:
     """The form for a new model; of a known one, what its test costs."""
     return await _answer(visit, ModelForm(known=known, act="review" if known else "write"))

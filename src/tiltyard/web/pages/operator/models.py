@@ -18,13 +18,13 @@ from tiltyard.wire.records import Plain
 router = operator_router("/arenas/{arena}/models")
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("")
 async def models_page(visit: OnArena) -> HTMLResponse:
     """All models that were ever added."""
     return await _list(visit)
 
 
-@router.get("/details", response_class=HTMLResponse)
+@router.get("/details")
 async def details_page(visit: OnArena, model: Annotated[Plain, Query()]) -> HTMLResponse:
     """What is said about a model, as a form."""
     await find_model(visit.pool, visit.arena.arena, model)
@@ -51,7 +51,7 @@ async def details_upload(visit: OnArena, file: Annotated[UploadFile, File()]) ->
     return _saved(visit, changed)
 
 
-@router.get("/retire", response_class=HTMLResponse)
+@router.get("/retire")
 async def retire_page(visit: OnArena, model: Annotated[Plain, Query()]) -> HTMLResponse:
     """Confirm retiring a model."""
     await find_model(visit.pool, visit.arena.arena, model)

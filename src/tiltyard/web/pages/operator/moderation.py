@@ -30,7 +30,7 @@ _PAGE_ROWS = 50
 _BRIEF_CHARACTERS = 400
 
 
-@router.get("/arenas/{arena}/complaints", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/complaints")
 async def complaints_page(
     visit: OnArena,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
@@ -51,7 +51,7 @@ async def complaints_page(
     )
 
 
-@router.get("/arenas/{arena}/complaints/{complaint}", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/complaints/{complaint}")
 async def complaint_page(visit: OnArena, complaint: Session) -> HTMLResponse:
     """One complaint, with the prompt and both responses as they are now."""
     complaints = await read_complaints(
@@ -72,7 +72,7 @@ async def settle_form(visit: OnArena, complaint: Session) -> Response:
     return visit.done("settled", "complaints")
 
 
-@router.get("/arenas/{arena}/remarks", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/remarks")
 async def remarks_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6)] = 0) -> HTMLResponse:
     """Remarks of voters, newest first."""
     offset = page * _PAGE_ROWS
@@ -89,8 +89,8 @@ async def remarks_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6
     )
 
 
-@router.get("/audit", response_class=HTMLResponse)
-@router.get("/arenas/{arena}/audit", response_class=HTMLResponse)
+@router.get("/audit")
+@router.get("/arenas/{arena}/audit")
 async def audit_page(
     visit: OnEither,
     before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
@@ -112,7 +112,7 @@ async def audit_page(
     return visit.page("audit.html", "audit", action=action, actions=actions, entries=shown, more=more)
 
 
-@router.get("/arenas/{arena}/exports", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/exports")
 async def exports_page(visit: OnArena) -> HTMLResponse:
     """Exports of battles, and the weekly reports."""
     reports = await list_reports(visit.pool, visit.arena.arena)

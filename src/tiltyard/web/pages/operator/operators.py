@@ -53,15 +53,15 @@ class OperatorForm(BaseModel):
     days: str = ""
 
 
-@router.get("/arenas/{arena}/operators", response_class=HTMLResponse)
-@router.get("/operators", response_class=HTMLResponse)
+@router.get("/arenas/{arena}/operators")
+@router.get("/operators")
 async def operators_page(visit: OnEither) -> HTMLResponse:
     """All operators, or those of one arena, and invitations that were not used."""
     return await _page(visit)
 
 
-@router.post("/arenas/{arena}/operators", response_class=HTMLResponse)
-@router.post("/operators", response_class=HTMLResponse)
+@router.post("/arenas/{arena}/operators")
+@router.post("/operators")
 async def invite_form(visit: OnEither, form: Annotated[OperatorForm, Form()]) -> HTMLResponse:
     """Invite an operator, for the installation or for an arena. The link is shown on this page only."""
     visit.on_refusal(_page, given=form)
@@ -82,13 +82,13 @@ async def revoke_invitation_form(link: Link, visit: OnEither) -> Response:
     return visit.done("operator-uninvited", "operators")
 
 
-@router.get("/operators/{operator}", response_class=HTMLResponse)
+@router.get("/operators/{operator}")
 async def one_operator_page(operator: Number, visit: OnServer) -> HTMLResponse:
     """One operator: its roles, and where it is signed in."""
     return await _one(visit, operator)
 
 
-@router.post("/operators/{operator}/role", response_class=HTMLResponse)
+@router.post("/operators/{operator}/role")
 async def role_form(operator: Number, visit: OnServer, role: Text = "", arena: Text = "") -> Response:
     """Give a role, or take it away."""
     one = await _find(visit, operator)
@@ -105,14 +105,14 @@ async def sign_out_form(operator: Number, visit: OnServer) -> Response:
     return visit.done("signed-out", "operators", operator)
 
 
-@router.get("/operators/{operator}/remove", response_class=HTMLResponse)
+@router.get("/operators/{operator}/remove")
 async def remove_page(operator: Number, visit: OnServer) -> HTMLResponse:
     """Confirm removing an operator."""
     one = await _find(visit, operator)
     return visit.page("operator_remove.html", active="operators", one=one)
 
 
-@router.post("/operators/{operator}/remove", response_class=HTMLResponse)
+@router.post("/operators/{operator}/remove")
 async def remove_form(operator: Number, visit: OnServer) -> Response:
     """Remove an operator."""
     one = await _find(visit, operator)
@@ -121,7 +121,7 @@ async def remove_form(operator: Number, visit: OnServer) -> Response:
     return visit.done("operator-removed", "operators")
 
 
-@router.post("/arenas/{arena}/operators/{operator}/role", response_class=HTMLResponse)
+@router.post("/arenas/{arena}/operators/{operator}/role")
 async def arena_role_form(visit: OnArena, operator: Number, role: Text = "") -> Response:
     """Give a role in this arena to an operator of it, or take it away."""
     one = await _find(visit, operator, visit.arena.name)

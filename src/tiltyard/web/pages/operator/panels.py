@@ -43,13 +43,13 @@ class PanelForm(BaseModel):
     pairs: str = ""
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("")
 async def panels_page(visit: OnArena) -> HTMLResponse:
     """All panels, and the form that opens another."""
     return await _list_page(visit)
 
 
-@router.post("", response_class=HTMLResponse)
+@router.post("")
 async def open_form(visit: OnArena, form: Annotated[PanelForm, Form()]) -> HTMLResponse:
     """Open a panel. The links of its raters are shown on this page only."""
     visit.on_refusal(_list_page, given=form)
@@ -73,13 +73,13 @@ async def open_form(visit: OnArena, form: Annotated[PanelForm, Form()]) -> HTMLR
     return await _list_page(visit, links=links, opened=opened.panel)
 
 
-@router.get("/{panel}", response_class=HTMLResponse)
+@router.get("/{panel}")
 async def panel_page(visit: OnArena, panel: Number) -> HTMLResponse:
     """Progress, agreement, disagreements and, of a closed panel, the board."""
     return await _panel_page(visit, await _record(visit, panel))
 
 
-@router.post("/{panel}/adjudicate", response_class=HTMLResponse)
+@router.post("/{panel}/adjudicate")
 async def adjudicate_form(
     visit: OnArena, panel: Number, item: Text = "", verdict: Text = "", note: Text = ""
 ) -> Response:

@@ -30,14 +30,14 @@ router = operator_router("/arenas/{arena}")
 Input = tuple[str, str, str]
 
 
-@router.get("/policy", response_class=HTMLResponse)
+@router.get("/policy")
 async def policy_page(visit: OnArena) -> HTMLResponse:
     """All constants, with their meanings."""
     policy, settings = await current_method(visit.pool, visit.arena.name)
     return await _form(visit, policy, {}, volatility=settings.glicko2.initial_volatility)
 
 
-@router.get("/policy/review", response_class=HTMLResponse)
+@router.get("/policy/review")
 async def policy_review(visit: OnArena) -> HTMLResponse:
     """Review the changes before they are saved."""
     policy = await current_policy(visit.pool, visit.arena.name)
@@ -62,14 +62,14 @@ async def policy_form(visit: OnArena) -> Response:
     return visit.done("policy" if changed else "unchanged", "policy")
 
 
-@router.get("/phase", response_class=HTMLResponse)
+@router.get("/phase")
 async def phase_page(visit: OnArena) -> HTMLResponse:
     """The four phases, and the current one."""
     policy = await current_policy(visit.pool, visit.arena.name)
     return visit.page("phase.html", "phase", phases=PHASES, phase=policy.phase)
 
 
-@router.get("/phase/confirm", response_class=HTMLResponse)
+@router.get("/phase/confirm")
 async def phase_confirm(visit: OnArena, phase: int) -> HTMLResponse:
     """Confirm a change of phase."""
     policy = await current_policy(visit.pool, visit.arena.name)
@@ -89,7 +89,7 @@ async def phase_form(visit: OnArena) -> Response:
     return visit.done("unchanged" if after == before else "phase", "phase")
 
 
-@router.get("/shadow", response_class=HTMLResponse)
+@router.get("/shadow")
 async def shadow_page(visit: OnArena) -> HTMLResponse:
     """Each model's rank by legacy Elo and under the policy, and why they differ."""
     policy = await current_policy(visit.pool, visit.arena.name)

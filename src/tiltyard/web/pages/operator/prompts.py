@@ -41,7 +41,7 @@ router = operator_router("/arenas/{arena}")
 _PAGE_ROWS = 50
 
 
-@router.get("/prompts", response_class=HTMLResponse)
+@router.get("/prompts")
 async def prompts_page(
     visit: OnArena,
     after: Annotated[int, Query(ge=-1, lt=2**31)] = -1,
@@ -73,7 +73,7 @@ async def prompts_page(
     )
 
 
-@router.get("/prompts/view", response_class=HTMLResponse)
+@router.get("/prompts/view")
 async def prompt_page(visit: OnArena, prompt: Annotated[Plain, Query()]) -> HTMLResponse:
     """A prompt with all its responses, as voters see them."""
     return await _view(visit, prompt)
@@ -100,7 +100,7 @@ async def show_form(
     return visit.done("shown", "prompts", "view", query={"prompt": prompt})
 
 
-@router.get("/prompts/withdraw", response_class=HTMLResponse)
+@router.get("/prompts/withdraw")
 async def withdraw_page(
     visit: OnArena, prompt: Annotated[Plain, Query()] = "", model: Annotated[Plain, Query()] = ""
 ) -> HTMLResponse:
@@ -145,7 +145,7 @@ async def _confirm(
     )
 
 
-@router.get("/preview", response_class=HTMLResponse)
+@router.get("/preview")
 async def preview_page(visit: OnArena, prompt: Annotated[int, Query(ge=0, lt=2**31)] = 0) -> HTMLResponse:
     """A prompt with two responses chosen at random, as voters see them. A live arena has none before it is asked."""
     asked = (

@@ -28,13 +28,13 @@ WHO_ENTERS: Mapping[str, str] = {
 }
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("")
 async def settings_page(visit: OnArena) -> HTMLResponse:
     """All settings, with their meanings."""
     return await _form(visit, {})
 
 
-@router.get("/review", response_class=HTMLResponse)
+@router.get("/review")
 async def settings_review(visit: OnArena) -> HTMLResponse:
     """Review the changes before they are saved."""
     given = dict(visit.request.query_params)

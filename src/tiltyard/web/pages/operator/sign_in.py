@@ -38,7 +38,7 @@ class _Visitor:
 _UNKNOWN_VISITOR = _Visitor()
 
 
-@router.get("/operator/sign-in", response_class=HTMLResponse)
+@router.get("/operator/sign-in")
 async def sign_in_page(request: Request, next: str = HOME) -> HTMLResponse:
     """The sign-in form; an operator who is signed in already can continue."""
     access = access_of(request)
@@ -51,7 +51,7 @@ async def sign_in_page(request: Request, next: str = HOME) -> HTMLResponse:
     return _form(request, paths.local(next, HOME), visitor)
 
 
-@router.post("/operator/sign-in", response_class=HTMLResponse)
+@router.post("/operator/sign-in")
 async def sign_in_form(
     request: Request,
     name: Annotated[str, Form()] = "",
@@ -67,13 +67,13 @@ async def sign_in_form(
     return redirect_to(paths.asked(CODE, {"next": wanted}) if needs_code else wanted, cookie=cookie)
 
 
-@router.get("/operator/sign-in/code", response_class=HTMLResponse)
+@router.get("/operator/sign-in/code")
 async def code_page(request: Request, next: str = HOME) -> HTMLResponse:
     """The form for a code of the second factor, after the password."""
     return _code(request, paths.local(next, HOME))
 
 
-@router.post("/operator/sign-in/code", response_class=HTMLResponse)
+@router.post("/operator/sign-in/code")
 async def code_form(
     request: Request, code: Annotated[str, Form()] = "", next: Annotated[str, Form()] = HOME
 ) -> Response:
@@ -104,7 +104,7 @@ async def sign_out_form(request: Request) -> Response:
     return redirect_to("/", cookie=access.cookies.clear_header(OPERATOR_COOKIE))
 
 
-@router.get("/claim/{token}", response_class=HTMLResponse)
+@router.get("/claim/{token}")
 async def claim_page(token: str, request: Request) -> HTMLResponse:
     """The form of a link that makes an operator or sets a password."""
     purpose = await access_of(request).accounts.link_purpose(token)
@@ -116,7 +116,7 @@ async def claim_page(token: str, request: Request) -> HTMLResponse:
     return _claim(request, purpose)
 
 
-@router.post("/claim/{token}", response_class=HTMLResponse)
+@router.post("/claim/{token}")
 async def claim_form(
     token: str, request: Request, password: Annotated[str, Form()], name: Annotated[str, Form()] = ""
 ) -> Response:

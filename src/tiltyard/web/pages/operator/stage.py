@@ -31,13 +31,13 @@ StageAct = Literal["open", "clear", "pause", "resume", "archive", "reopen"]
 ConfirmedAct = Literal["open", "archive"]
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("")
 async def stage_page(visit: OnArena) -> HTMLResponse:
     """The current stage, and what can be done."""
     return await _page(visit)
 
 
-@router.get("/confirm", response_class=HTMLResponse)
+@router.get("/confirm")
 async def stage_confirm(visit: OnArena, act: Annotated[ConfirmedAct, Query()]) -> HTMLResponse:
     """What an act does, before it is done."""
     return await _confirm(visit, act)
@@ -52,7 +52,7 @@ async def stage_form(visit: OnArena, act: Annotated[StageAct, Form()]) -> Respon
     return visit.done(f"stage-{act}", "stage")
 
 
-@router.get("/delete", response_class=HTMLResponse)
+@router.get("/delete")
 async def delete_page(visit: OnArena) -> HTMLResponse:
     """What deleting does, before it is done."""
     return await _confirm(visit, "delete")

@@ -41,7 +41,7 @@ TEXTS: Mapping[TextName, tuple[str, str]] = {
 router = operator_router("/arenas/{arena}/texts")
 
 
-@router.get("", response_class=HTMLResponse)
+@router.get("")
 async def texts_page(visit: OnArena) -> HTMLResponse:
     """The texts as they are."""
     texts = await read_texts(visit.pool, visit.arena)

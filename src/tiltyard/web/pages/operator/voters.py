@@ -52,7 +52,7 @@ _PAGE_ROWS = 50
 _LISTED_FLAGS = 50
 
 
-@router.get("/voters", response_class=HTMLResponse)
+@router.get("/voters")
 async def voters_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6)] = 0) -> HTMLResponse:
     """Sessions, ordered by votes."""
     voters, more = await list_voter_page(visit.pool, visit.arena, page=page, size=_PAGE_ROWS)
@@ -71,7 +71,7 @@ async def voters_page(visit: OnArena, page: Annotated[int, Query(ge=0, lt=10**6)
     )
 
 
-@router.get("/voters/{session}", response_class=HTMLResponse)
+@router.get("/voters/{session}")
 async def voter_page(
     visit: OnArena, session: Session, before: Annotated[int | None, Query(ge=0, lt=2**63)] = None
 ) -> HTMLResponse:
@@ -90,14 +90,14 @@ async def voter_page(
     )
 
 
-@router.get("/exclusions", response_class=HTMLResponse)
+@router.get("/exclusions")
 async def exclusions_page(visit: OnArena) -> HTMLResponse:
     """All exclusions, and whether they were restored."""
     known = await read_excluded_votes(visit.pool, visit.arena)
     return visit.page("exclusions.html", "exclusions", **known)
 
 
-@router.get("/exclusions/{exclusion}/restore", response_class=HTMLResponse)
+@router.get("/exclusions/{exclusion}/restore")
 async def restore_page(visit: OnArena, exclusion: Session) -> HTMLResponse:
     """Confirm restoring votes."""
     known = await read_excluded_votes(visit.pool, visit.arena)
@@ -124,7 +124,7 @@ _LISTED_LIMIT = 40_000
 Number = Annotated[int, Query(ge=0, lt=2**63)]
 
 
-@router.get("/exclude", response_class=HTMLResponse)
+@router.get("/exclude")
 async def exclude_selected_page(
     visit: OnArena,
     session: Annotated[list[Number] | None, Query(max_length=_SELECTED_LIMIT)] = None,
@@ -208,7 +208,7 @@ async def _by_source(visit: ArenaVisit, selection: VoteSelection) -> list[Exclus
 _SESSION_DIGITS = 19
 
 
-@router.get("/erase", response_class=HTMLResponse)
+@router.get("/erase")
 async def erase_page(visit: OnArena, session: Annotated[Plain, Query(max_length=100)] = "") -> HTMLResponse:
     """Ask for a voter's name or number; with one, show what is deleted and what stays, and the button."""
     return await _ask(visit, session.strip())

@@ -11,6 +11,7 @@ from support.live_arenas import answers_file, make_arena, voting_queue_of
 from support.postgres_servers import until_someone_waits
 from support.voted_arenas import cast, close_window
 from tiltyard.arena.content.answer_import import import_answers
+from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import LogKind, append_batch
@@ -67,7 +68,10 @@ def counted(url, table):
 
 
 async def actions(pool):
-    return [entry.action for entry in await read_audit_entries(pool, "arena", before=None, limit=100)]
+    return [
+        entry.action
+        for entry in await read_audit_entries(pool, await find_arena(pool, "arena"), before=None, limit=100)
+    ]
 
 
 async def test_a_retired_model_is_served_no_more_and_open_matchups_stay_valid(database, tmp_path):
@@ -157,7 +161,7 @@ async def test_settings_change_by_name_and_the_rest_stays(database, tmp_path):
                 await change_settings(pool, "arena", wrong, actor="token:ci")
         with pytest.raises(InputError, match="title"):
             await change_settings(pool, "arena", {}, title="two\nlines", actor="token:ci")
-        entries = await read_audit_entries(pool, "arena", before=None, limit=100)
+        entries = await read_audit_entries(pool, await find_arena(pool, "arena"), before=None, limit=100)
         assert [entry.actor for entry in entries[:2]] == ["token:ci", "token:ci"]
         assert entries[0].detail["settings"]["undo_seconds"] == 5
 

@@ -143,29 +143,19 @@ async def read_excluded_votes(pool: ConnectionPool, arena: Arena) -> ExcludedVot
 
 
 async def read_audit_entries(
-    pool: ConnectionPool, arena: str, *, before: int | None, limit: int
+    database: Database, arena: Arena | None, *, action: str | None = None, before: int | None, limit: int
 ) -> list[AuditEntry]:
-    """A page of an arena's audit log, newest first."""
-    async with pool.connection() as connection:
-        values = {
-            "arena": (await find_arena(connection, arena)).arena,
-            "before": _AUDIT_ENTRY_LIMIT if before is None else before,
-            "limit": limit,
-        }
-        return [AuditEntry(*row) for row in await fetch_rows(connection, "oversight_audit", values)]
-
-
-async def read_filtered_audit(
-    pool: ConnectionPool, arena: Arena | None, *, action: str | None, before: int | None, limit: int
-) -> tuple[list[AuditEntry], list[str]]:
-    """A page of the audit log of an arena, or of the server, optionally of one action; and all actions in it."""
+    """A page of the audit log of an arena, or of the server, newest first; with an action, its entries only."""
+    first = _AUDIT_ENTRY_LIMIT if before is None else before
     number = None if arena is None else arena.arena
-    async with pool.connection() as connection:
-        actions = await fetch_rows(connection, "overviews_actions", {"arena": number})
-        first = _AUDIT_ENTRY_LIMIT if before is None else before
-        values = {"arena": number, "action": action, "before": first, "limit": limit}
-        entries = await fetch_rows(connection, "overviews_audit", values)
-    return [AuditEntry(*row) for row in entries], [str(name) for (name,) in actions]
+    values = {"arena": number, "action": action, "before": first, "limit": limit}
+    return [AuditEntry(*row) for row in await fetch_rows(database, "oversight_audit", values)]
+
+
+async def list_audit_actions(database: Database, arena: Arena | None) -> list[str]:
+    """All actions in the audit log of an arena, or of the server."""
+    values = {"arena": None if arena is None else arena.arena}
+    return [str(name) for (name,) in await fetch_rows(database, "overviews_actions", values)]
 
 
 async def read_complaints(

@@ -1,7 +1,9 @@
 -- name: oversight_audit
--- Changes of an arena, newest first, a page of them.
+-- A page of the audit log of an arena, or of the server, newest first; optionally of one action only.
 SELECT entry, at, actor, action, detail FROM audit
-WHERE arena = %(arena)s AND entry < %(before)s ORDER BY entry DESC LIMIT %(limit)s;
+WHERE arena IS NOT DISTINCT FROM %(arena)s AND entry < %(before)s
+    AND (%(action)s::text IS NULL OR action = %(action)s)
+ORDER BY entry DESC LIMIT %(limit)s;
 
 -- name: oversight_complaints
 -- A page of complaints, oldest first, with their matchups.
@@ -50,13 +52,6 @@ WHERE m.arena = %(arena)s AND m.expires_at > now() AND NOT m.unseen
 -- name: overviews_size
 -- Bytes of the whole database.
 SELECT pg_database_size(current_database());
-
--- name: overviews_audit
--- A page of the audit log of an arena, or of the server, newest first; optionally of one action only.
-SELECT entry, at, actor, action, detail FROM audit
-WHERE arena IS NOT DISTINCT FROM %(arena)s AND entry < %(before)s
-    AND (%(action)s::text IS NULL OR action = %(action)s)
-ORDER BY entry DESC LIMIT %(limit)s;
 
 -- name: overviews_actions
 -- Which actions an arena's audit has.

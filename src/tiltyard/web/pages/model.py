@@ -9,11 +9,10 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from markupsafe import Markup
 
@@ -62,50 +61,40 @@ router = APIRouter(include_in_schema=False)
 
 #: Charts contain text in the client's language.
 _LANGUAGE_HEADERS = {"Vary": "Accept-Language, Cookie"}
-_CHART = "/arenas/{arena}/model-charts/{chart}"
 
 
-@router.get(_CHART + ".svg")
-async def model_picture(
+async def _profile(
+    request: Request, arena: ReadableArena, model: Plain, source: SourceWord = "human"
+) -> ModelProfile:
+    return await model_profiles_of(request).of(arena, int(source == "llm-judge"), model)
+
+
+@router.get("/arenas/{arena}/model-charts/{chart}.{form}")
+async def model_chart_file(
     arena: ReadableArena,
     chart: str,
+    form: Literal["svg", "json"],
     request: Request,
-    model: Plain,
-    source: SourceWord = "human",
-    theme: Literal["light", "dark"] = "light",
+    profile: Annotated[ModelProfile, Depends(_profile)],
+    theme: ChartTheme = "any",
     narrow: Annotated[bool, Query(description="For a phone.")] = False,
 ) -> Response:
-    """A chart of a model as a picture."""
-    profile = await _profile(request, arena, source, model)
+    """A chart of a model as a picture, or as a Vega-Lite spec, which the page styles."""
     localization = localization_of(request)
+    look: ChartTheme = "light" if form == "svg" and theme == "any" else theme
 
     def draw() -> bytes:
-        spec = localise_spec(_spec(profile, chart, theme, localization), localization.chart_locale())
-        return render_svg(fit_to_phone(spec) if narrow else spec)
+        drawn, locale = _spec(profile, chart, look, localization), localization.chart_locale()
+        if form == "svg":
+            spec = localise_spec(drawn, locale)
+            return render_svg(fit_to_phone(spec) if narrow else spec)
+        spec = localise_spec({name: part for name, part in drawn.items() if name != "config"}, locale)
+        return json.dumps(spec, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
-    key = (source, model, profile.snapshot.sha256, chart, theme, narrow, localization.language)
+    key = (profile.name, profile.snapshot.sha256, chart, form, look, narrow, localization.language)
     made = await board_page_cache_of(request).drawn(("model chart", arena.name, *key), draw)
-    return send_cacheable(request, arena, *made, headers=_LANGUAGE_HEADERS, media_type="image/svg+xml")
-
-
-@router.get(_CHART + ".json")
-async def model_spec(
-    arena: ReadableArena,
-    chart: str,
-    request: Request,
-    model: Plain,
-    source: SourceWord = "human",
-    theme: ChartTheme = "any",
-) -> Response:
-    """A chart of a model as a Vega-Lite spec, which the page styles."""
-    profile = await _profile(request, arena, source, model)
-    localization = localization_of(request)
-    spec = {
-        name: part for name, part in _spec(profile, chart, theme, localization).items() if name != "config"
-    }
-    spec = localise_spec(spec, localization.chart_locale())
-    data = json.dumps(spec, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    return send_cacheable(request, arena, data, sha256(data).hexdigest()[:32], headers=_LANGUAGE_HEADERS)
+    media_type = "image/svg+xml" if form == "svg" else "application/json"
+    return send_cacheable(request, arena, *made, headers=_LANGUAGE_HEADERS, media_type=media_type)
 
 
 @router.get("/arenas/{arena}/models/{model:path}")
@@ -119,7 +108,7 @@ async def model_page(
     rows: Annotated[Plain | None, Query()] = None,
 ) -> Response:
     """The page of a model."""
-    profile = await _profile(request, arena, source, model)
+    profile = await _profile(request, arena, model, source)
     details = (await model_details_of(request, arena)).of(profile.name)
     asked = ModelPageQuery(source, sort, order, whole=rows == "all")
     shown = (
@@ -135,10 +124,6 @@ async def model_page(
         ("model", *key), lambda: _rendered(request, arena, profile, asked, details)
     )
     return send_page(request, arena, *made)
-
-
-async def _profile(request: Request, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
-    return await model_profiles_of(request).of(arena, int(source == "llm-judge"), model)
 
 
 def _rendered(

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.content.arenas import find_kept_response
+from tiltyard.arena.content.arenas import find_arena, find_kept_response
 from tiltyard.arena.content.stored_conversations import conversation_image
 from tiltyard.arena.operators import moderation
 from tiltyard.arena.operators.exclusions import VoteSelection, exclude, find_sessions_by_pseudonym, restore
@@ -89,7 +89,8 @@ async def audit_entries(
 ) -> AuditPage:
     """The audit log, newest first."""
     pool = registry_of(request).pool
-    return AuditPage(await moderation.read_audit_entries(pool, arena, before=before, limit=limit))
+    found = await find_arena(pool, arena)
+    return AuditPage(await moderation.read_audit_entries(pool, found, before=before, limit=limit))
 
 
 @router.get("/complaints", dependencies=_ADMIN)

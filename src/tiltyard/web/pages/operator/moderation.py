@@ -11,8 +11,9 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.boards.weekly_reports import list_reports
 from tiltyard.arena.content.prompt_browser import read_prompt_words
 from tiltyard.arena.operators.moderation import (
+    list_audit_actions,
+    read_audit_entries,
     read_complaints,
-    read_filtered_audit,
     read_voter_names,
     settle,
 )
@@ -97,9 +98,10 @@ async def audit_page(
     action: Annotated[Plain, Query()] = "",
 ) -> HTMLResponse:
     """The audit log of an arena, or of the server with its sign-ins and tokens, newest first."""
-    entries, actions = await read_filtered_audit(
+    entries = await read_audit_entries(
         visit.pool, visit.place, action=action or None, before=before, limit=_PAGE_ROWS + 1
     )
+    actions = await list_audit_actions(visit.pool, visit.place)
     shown = []
     for one in entries[:_PAGE_ROWS]:
         detail = [

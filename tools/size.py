@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Lines of Python that src may have. A change of it is a line in the changelog.
-BUDGET_LINES = 117_300
+BUDGET_LINES = 116_500
 #: A part of a page that tools/reference.py writes.
 GENERATED = re.compile(r"<!-- generated .*?<!-- end -->", re.DOTALL)
 #: Words from which on a text that a test asserts is a sentence.

@@ -9,6 +9,7 @@ import pytest
 
 from support.boarded_arenas import BAD, TIE, A, arena, noisy, settled
 from tiltyard.core.board.arena_board import ArenaBoard, make_arena_board
+from tiltyard.core.board.board_summary import headline_of
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.document import (
     FORMAT,
@@ -17,6 +18,7 @@ from tiltyard.core.board.document import (
     canonical_json,
     document_hash,
     published_number,
+    ranks_above,
     row_to_dict,
 )
 from tiltyard.core.policy.validity.publication import EvaluationHistory
@@ -150,3 +152,21 @@ def test_no_field_of_a_board_shares_its_name_with_what_is_said_about_it():
 def test_what_is_no_json_is_one_error(written):
     with pytest.raises(InputError, match="JSON"):
         BoardDocument.from_json(written)
+
+
+@pytest.mark.parametrize(
+    ("last", "first", "above"),
+    [(1, 2, True), (2, 2, False), (3, 2, False), (None, 2, False), (1, None, False)],
+)
+def test_a_model_is_above_another_if_its_last_rank_comes_before_the_others_first(last, first, above):
+    assert ranks_above(last, first) is above
+
+
+@pytest.mark.parametrize(("unplaced", "case"), [(3, "first"), (4, "nobody")])
+def test_nobody_is_first_where_nothing_is_settled_about_most_models(unplaced, case):
+    board = published()
+    ranks = [(1, 1), *[(2, 6)] * (5 - unplaced), *[(1, 6)] * unplaced]
+    rows = [
+        replace(row, rank_low=low, rank_high=high) for row, (low, high) in zip(board.rows, ranks, strict=True)
+    ]
+    assert headline_of(replace(board, rows=tuple(rows))).case == case

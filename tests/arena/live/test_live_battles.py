@@ -93,7 +93,7 @@ async def test_a_battle_begins_with_few_round_trips_to_the_database(database: st
                 battle = await battles.ask(Voter(voter), f"Why {voter}?")
                 found.append(wire.round_trips - before)
                 await battles.stop(Voter(voter), battle.matchup)
-    assert min(found) <= 21, found
+    assert min(found) <= 17, found
 
 
 async def test_stop_and_what_follows(database: str) -> None:

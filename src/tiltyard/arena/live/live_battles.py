@@ -206,13 +206,13 @@ class LiveBattles:
             rules = await self._check_prompt((), text)
             async with self._spending:
                 number = await number_prompt(self._pool, self.arena, text)
-            matchup = await self._serve(queue, voter, category, number)
+            battle, models = await self._serve(queue, voter, category, number)
             try:
-                await self._begin_turn(queue, voter, matchup, (), text, rules)
+                turn = await self._begin_turn(queue, voter, battle, models, text, rules)
             except Exception:
-                await self._void(matchup, "the answers could not be requested")
+                await self._void(battle.matchup, "the answers could not be requested")
                 raise
-        return await self.battle(voter, matchup)
+        return replace(battle, turns=(turn,))
 
     async def follow_up(self, voter: Voter, matchup: UUID, text: str) -> LiveBattle:
         """Send a further prompt to the same two models."""
@@ -222,7 +222,8 @@ class LiveBattles:
         _check_continuable(battle, queue.settings)
         async with self._slots.taken(self.arena, voter.session):
             rules = await self._check_prompt(battle.turns, text)
-            await self._begin_turn(queue, voter, matchup, battle.turns, text, rules)
+            models = await read_sides(self._pool, self.arena, matchup)
+            await self._begin_turn(queue, voter, battle, models, text, rules)
         return await self.battle(voter, matchup)
 
     async def interrupt(self, voter: Voter, matchup: UUID) -> None:
@@ -339,8 +340,10 @@ class LiveBattles:
             raise BadOption("this prompt cannot be used in this arena; change it")
         return verdict.flags
 
-    async def _serve(self, queue: VotingQueue, voter: Voter, category: str | None, free_prompt: int) -> UUID:
-        """Let the arena choose two models that are well; return the matchup's id."""
+    async def _serve(
+        self, queue: VotingQueue, voter: Voter, category: str | None, free_prompt: int
+    ) -> tuple[LiveBattle, tuple[int, int]]:
+        """Let the arena choose two models that are well; return the battle, which has no turn yet, and the models."""
         number = await self._category(category)
         resting = tuple(self.entrants.resting())
         try:
@@ -352,10 +355,10 @@ class LiveBattles:
                 raise
             await queue.end_void(lost, "its first turn never began")
             offered = await queue.begin_live(voter, number, free_prompt, resting=resting)
-        await begin_battle(
+        began_at, models = await begin_battle(
             self._pool, self.arena, offered.matchup, voter.session, number, free_prompt, voter.payers
         )
-        return offered.matchup
+        return LiveBattle(offered.matchup, queue.name, self._categories[number], "open", (), began_at), models
 
     async def _category(self, name: str | None) -> int:
         """The number of a category; without a name, that of the first one. Categories are only added."""
@@ -375,14 +378,14 @@ class LiveBattles:
         self,
         queue: VotingQueue,
         voter: Voter,
-        matchup: UUID,
-        turns: Sequence[LiveTurn],
+        battle: LiveBattle,
+        models: tuple[int, int],
         text: str,
         rules: tuple[str, ...],
-    ) -> None:
-        """Reserve the money, start both calls, and let the turn run."""
-        settings, turn = queue.settings, len(turns) + 1
-        models = await read_sides(self._pool, self.arena, matchup)
+    ) -> LiveTurn:
+        """Reserve the money, start both calls, and let the turn run, which is returned as it begins."""
+        settings, matchup, turns = queue.settings, battle.matchup, battle.turns
+        turn = len(turns) + 1
         entrants = [self.entrants.of(model) for model in models]
         requests = [_request(one, side, turns, text, settings) for side, one in enumerate(entrants)]
         left, right = (one.plan(request) for one, request in zip(entrants, requests, strict=True))
@@ -414,6 +417,7 @@ class LiveBattles:
         task = asyncio.create_task(self._run(matchup, generation, models), name="live turn")
         self._running[matchup] = _RunningTurn(voter.session, generation, task)
         self._ensure_exchange()
+        return prompt
 
     async def _mask(self, settings: ArenaSettings) -> NameMask | None:
         """What masks the names of models in answers, if the arena wants it."""

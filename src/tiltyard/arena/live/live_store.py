@@ -59,11 +59,9 @@ async def number_prompt(pool: ConnectionPool, arena: int, text: str) -> int:
     """The number of a distinct prompt in this arena, from 1; a new prompt gets the next one."""
     values = {"arena": arena, "sha256": hash_prompt(text)}
     async with pool.connection() as connection:
-        known = await fetch_row(connection, "live_find_prompt", values)
-        if known is None:
-            async with _locked(connection, arena):
-                added = await connection.execute(find_statement("live_add_prompt", values), values)
-            known = await added.fetchone()
+        async with _locked(connection, arena):
+            added = await connection.execute(find_statement("live_add_prompt", values), values)
+        known = await added.fetchone()
     assert known is not None
     return int(known[0])
 
@@ -76,8 +74,11 @@ async def begin_battle(
     category: int,
     free_prompt: int,
     payers: Sequence[int] = (),
-) -> None:
-    """Store a battle that was served; once only. ``payers``: accounts on which it is counted besides the session."""
+) -> tuple[datetime, tuple[int, int]]:
+    """Store a battle that was served, once only; return when it began, and the models on the left and on the right.
+
+    ``payers``: accounts on which it is counted besides the session.
+    """
     values = {
         "arena": arena,
         "matchup": matchup,
@@ -86,7 +87,8 @@ async def begin_battle(
         "free_prompt": free_prompt,
         "payers": list(payers),
     }
-    await run_statement(pool, "live_add_battle", values)
+    began_at, (left, right) = await fetch_one(pool, "live_add_battle", values)
+    return began_at, (left, right)
 
 
 async def begin_turn(
@@ -232,7 +234,7 @@ async def list_battles(pool: ConnectionPool, arena: int, session: int, limit: in
 
 async def open_battle_of(pool: ConnectionPool, arena: int, session: int) -> UUID | None:
     """The voter's battle that is neither void nor voted on, skipped or expired; ``None`` if there is none."""
-    row = await fetch_row(pool, "live_battles", _battle_values(arena, session=session, is_open=True))
+    row = await fetch_row(pool, "live_open_battle", {"arena": arena, "session": session})
     return None if row is None else row[0]
 
 
@@ -301,7 +303,6 @@ def _battle_values(
     matchup: UUID | None = None,
     session: int | None = None,
     limit: int = 1,
-    is_open: bool = False,
 ) -> dict[str, Any]:
     """Which battles are read."""
     return {
@@ -309,7 +310,6 @@ def _battle_values(
         "matchup": matchup,
         "session": session,
         "limit": limit,
-        "open": is_open,
         "turn_limit": ArenaSettings().live_turns,
     }
 

@@ -1,6 +1,8 @@
 -- name: live_lock
--- The lock of an arena's budgets and of its numbers of prompts, held until the transaction ends.
-SELECT set_config('lock_timeout', '5s', true), pg_advisory_xact_lock(7209, %(arena)s);
+-- The lock of an arena's budgets and of its numbers of prompts, held until the transaction ends. Plans are kept: making
+-- them took longer than what they do.
+SELECT set_config('lock_timeout', '5s', true), set_config('plan_cache_mode', 'auto', true),
+       pg_advisory_xact_lock(7209, %(arena)s);
 
 -- name: live_spending
 -- What is counted against the budgets: of all in total and today, of one voter today, on whichever account it is most;
@@ -21,22 +23,19 @@ INSERT INTO live_spending (arena, session, day, counted)
 SELECT %(arena)s, s, %(day)s, %(amount)s FROM unnest(array_prepend(0::bigint, %(payers)s::bigint[])) AS s
 ON CONFLICT (arena, session, day) DO UPDATE SET counted = live_spending.counted + excluded.counted;
 
--- name: live_find_prompt
--- The number of a prompt by the hash of its normalised text.
-SELECT number FROM live_prompts WHERE arena = %(arena)s AND sha256 = %(sha256)s;
-
 -- name: live_add_prompt
--- The number of a prompt, which is the next one if it is new. The lock keeps numbers dense.
+-- The number of a prompt by the hash of its normalised text: the next one if it is new. The lock keeps numbers dense.
 INSERT INTO live_prompts (arena, number, sha256)
 SELECT %(arena)s, coalesce(max(number), 0) + 1, %(sha256)s FROM live_prompts WHERE arena = %(arena)s
 ON CONFLICT (arena, sha256) DO UPDATE SET sha256 = excluded.sha256
 RETURNING number;
 
 -- name: live_add_battle
--- A battle that was served.
+-- A battle that was served. Returns when it began, and the models on the left and on the right.
 INSERT INTO live_battles (arena, matchup, session, category, free_prompt, payers)
 VALUES (%(arena)s, %(matchup)s, %(session)s, %(category)s, %(free_prompt)s, %(payers)s::bigint[])
-ON CONFLICT (arena, matchup) DO NOTHING;
+ON CONFLICT (arena, matchup) DO UPDATE SET session = excluded.session
+RETURNING began_at, (SELECT ARRAY[m.a, m.b] FROM matchups m WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s);
 
 -- name: live_begin
 -- A turn of a battle that is not void begins: it cannot be voted on meanwhile. Returns its voter and the accounts.
@@ -145,7 +144,7 @@ WHERE b.arena = %(arena)s AND b.void IS NOT NULL AND m.expires_at > clock_timest
     AND (e.serial IS NULL OR e.undone IS NOT NULL);
 
 -- name: live_battles
--- Battles with their endings: one, or a voter's last ones, or a voter's last one that is open.
+-- Battles with their endings: one, or a voter's last ones.
 SELECT b.matchup, a.name, p.name, b.began_at, b.void IS NOT NULL, m.ballot, m.expires_at <= clock_timestamp(),
        CASE WHEN e.undone IS NULL THEN e.kind END,
        coalesce((a.settings ->> 'live_turns')::integer, %(turn_limit)s)
@@ -156,9 +155,17 @@ JOIN matchups m ON m.arena = b.arena AND m.matchup = b.matchup
 LEFT JOIN endings e ON e.arena = m.arena AND e.source = m.source AND e.serial = m.serial
 WHERE b.arena = %(arena)s AND (%(matchup)s::uuid IS NULL OR b.matchup = %(matchup)s)
     AND (%(session)s::bigint IS NULL OR b.session = %(session)s)
-    AND (NOT %(open)s OR (b.void IS NULL AND m.expires_at > clock_timestamp()
-                          AND (e.serial IS NULL OR e.undone IS NOT NULL)))
 ORDER BY b.began_at DESC, b.matchup LIMIT %(limit)s;
+
+-- name: live_open_battle
+-- A voter's battle that is neither void nor voted on, skipped or expired.
+SELECT b.matchup
+FROM live_battles b
+JOIN matchups m ON m.arena = b.arena AND m.matchup = b.matchup
+LEFT JOIN endings e ON e.arena = m.arena AND e.source = m.source AND e.serial = m.serial
+WHERE b.arena = %(arena)s AND b.session = %(session)s AND b.void IS NULL AND m.expires_at > clock_timestamp()
+    AND (e.serial IS NULL OR e.undone IS NOT NULL)
+ORDER BY b.began_at DESC LIMIT 1;
 
 -- name: live_turns
 -- The turns of these battles; texts that were erased are empty. Of a turn that runs, what it shows.

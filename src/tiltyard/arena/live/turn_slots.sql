@@ -1,6 +1,7 @@
 -- name: slots_lock
--- One voter at a time looks for a place, so that no more turns run than may.
-SELECT set_config('lock_timeout', '5s', true), pg_advisory_xact_lock(7210, 0);
+-- One voter at a time looks for a place, so that no more turns run than may. Plans are kept.
+SELECT set_config('lock_timeout', '5s', true), set_config('plan_cache_mode', 'auto', true),
+       pg_advisory_xact_lock(7210, 0);
 
 -- name: slots_clear
 -- Who waited and does not ask any more has lost the place in line. Turns of lost processes run no more, and what did

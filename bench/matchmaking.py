@@ -106,7 +106,7 @@ def terms(standing: Standing) -> dict[str, Callable[[], object]]:
         "prompts": lambda: field.prompts(anchor, opponent),
         "coverage: missing_prompts": lambda: lanes.missing_prompts(standing),
         "coverage: missing_opponents": lambda: lanes.missing_opponents(standing),
-        "coverage: anchor_score": lambda: lanes.anchor_score(field),
+        "coverage: anchor_score": lambda: lanes.anchor_score(field, field.lag()),
         "coverage: pair_news": lambda: lanes.pair_novelty(standing, anchor),
         "coverage: whole, anchor given": lambda: lanes.draw_coverage(field, rng, anchor=anchor),
         "contender: floor_deficit": lambda: lanes.floor_deficit(standing, top[:-1], top[1:]),

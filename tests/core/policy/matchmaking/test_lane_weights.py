@@ -277,7 +277,8 @@ class TestCoverage:
             standing.serve(0, 1, 0)
             standing.vote(0, 1, 0, Kind.WIN_A)
         # 0 and 1 have covered one prompt of two and one opponent of three; both had 2 where 1 was due.
-        score = lanes.anchor_score(whole(standing))
+        field = whole(standing)
+        score = lanes.anchor_score(field, field.lag())
         assert score.tolist() == pytest.approx([0.5 + 2 / 3 - 1, 0.5 + 2 / 3 - 1, 1 + 1 + 1, 1 + 1 + 1])
 
     @given(votes=st.lists(st.sampled_from(list(Kind)[:4]), max_size=12))

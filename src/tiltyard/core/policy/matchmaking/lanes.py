@@ -72,7 +72,7 @@ def missing_opponents(standing: Standing) -> Floats:
     return standing.thin / max(standing.n_enabled - 1, 1)
 
 
-def anchor_score(field: EligiblePairs) -> Floats:
+def anchor_score(field: EligiblePairs, lag: Floats) -> Floats:
     """A model's deficit: prompts, opponents, exposure.
 
     ======================================  ========  ==========  =====  ====
@@ -83,7 +83,7 @@ def anchor_score(field: EligiblePairs) -> Floats:
     nothing missing, a tenth above its due  0         0           −0.1   −0.1
     ======================================  ========  ==========  =====  ====
     """
-    return missing_prompts(field.standing) + missing_opponents(field.standing) + field.lag()
+    return missing_prompts(field.standing) + missing_opponents(field.standing) + lag
 
 
 def pair_novelty(standing: Standing, model: int) -> Floats:
@@ -97,27 +97,28 @@ def draw_coverage(
     field: EligiblePairs, rng: np.random.Generator, *, anchor: int | None = None
 ) -> DrawnPair | None:
     """Anchor, then opponent and prompt together, each with the largest score; ``None`` if no pair is eligible."""
+    lag = field.lag()
     if anchor is not None:
-        return _matched(field, anchor, rng, 1.0, "under-exposed")
-    score = np.where(field.free, anchor_score(field), -np.inf)
+        return _matched(field, lag, anchor, rng, 1.0, "under-exposed")
+    score = np.where(field.free, anchor_score(field, lag), -np.inf)
     while True:
         chosen, equals = draw_largest(score, rng)
         if score[chosen] == -np.inf:
             return None
-        draw = _matched(field, chosen, rng, 1.0 / equals, "covers most")
+        draw = _matched(field, lag, chosen, rng, 1.0 / equals, "covers most")
         if draw is not None:
             return draw
         score[chosen] = -np.inf
 
 
 def _matched(
-    field: EligiblePairs, anchor: int, rng: np.random.Generator, chance: float, reason: str
+    field: EligiblePairs, lag: Floats, anchor: int, rng: np.random.Generator, chance: float, reason: str
 ) -> DrawnPair | None:
     """The opponent and prompt that reduce the two models' deficits most."""
-    opponents = np.flatnonzero(field.opponents(anchor))
+    opponents = field.opponents(anchor).nonzero()[0]
     if not len(opponents):
         return None
-    appeal = (pair_novelty(field.standing, anchor) + LAG_WEIGHT * field.lag())[opponents]
+    appeal = (pair_novelty(field.standing, anchor) + LAG_WEIGHT * lag)[opponents]
     found = _best_cells(field, anchor, opponents, appeal, rng)
     if found is None:
         return None
@@ -136,9 +137,8 @@ def _best_cells(
     """
     cells, least = field.standing.cells, field.standing.meetings.least
     bound = appeal + cells.best[anchor] + cells.best[opponents]
-    fewest = np.zeros(len(opponents), dtype=np.float32)
-    if not field.standing.policy.free_prompts:
-        fewest += REPEAT_WEIGHT * least[anchor, opponents]
+    weight = 0.0 if field.standing.policy.free_prompts else REPEAT_WEIGHT
+    fewest = (weight * least[anchor][opponents]).astype(np.float32)
     bound -= fewest
     # Equal bounds are in random order, so that all ties have a chance even if the search stops early.
     order = np.lexsort((rng.random(len(bound)), -bound))
@@ -156,10 +156,10 @@ def _best_cells(
         needs += field.need[anchor]
         extra = appeal[block].astype(np.float32)
         # What follows only lowers scores: most opponents cannot reach the best one any more.
-        reach = needs.max(axis=1) + extra - fewest[block]
-        for row, most_possible in enumerate(reach.tolist()):
-            if most_possible < best or most_possible == -np.inf:
-                continue
+        reach = np.maximum.reduce(needs, axis=1) + extra - fewest[block]
+        for row in np.argsort(-reach).tolist():
+            if reach[row] < best or reach[row] == -np.inf:
+                break
             scores, opponent = needs[row] + extra[row], int(opponents[block[row]])
             top = _lower_scores(field, anchor, opponent, scores, best)
             if top == -np.inf or top < best:
@@ -192,7 +192,7 @@ def _lower_scores(
     elif met is not None and len(met):
         prompts, attempts = met.attempts()
         scores[prompts] -= REPEAT_WEIGHT * attempts
-    top = float(scores.max())
+    top = float(np.maximum.reduce(scores))
     if top >= best and (withheld := field.withheld(anchor, opponent)):
         scores[withheld] = -np.inf
         top = float(scores.max())

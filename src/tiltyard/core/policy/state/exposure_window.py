@@ -49,7 +49,8 @@ class ExposureTargets:
 
     def lag(self, exposures: Ints) -> Floats:
         """(T − w) / T, limited to ±1: how far behind its target each model is."""
-        return np.clip((self.target - exposures) / np.maximum(self.target, 1e-9), -1.0, 1.0)
+        # Exposures are never below 0, so that the upper limit needs no comparison.
+        return np.maximum((self.target - exposures) / np.maximum(self.target, 1e-9), -1.0)
 
     def outside(self, exposures: Ints) -> Bools:
         """Which models are outside their tolerance."""
@@ -185,7 +186,7 @@ class ExposureWindow:
 
     def active(self) -> bool:
         """Whether enough matchups have been shown for the fairness controller to act."""
-        return self.served >= self._policy.settling * int(self.enabled[self.epoch].sum())
+        return self.served >= self._policy.settling * int(np.count_nonzero(self.enabled[self.epoch]))
 
     def settled(self) -> bool:
         """Whether the window is full and has one roster: only then is the tolerance guaranteed."""

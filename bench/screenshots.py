@@ -1,6 +1,6 @@
 """Pictures of every page, for the documentation or to look at.
 
-`python bench/screenshots.py` makes those of the documentation: desktop, phone but for operators, some also dark.
+`python bench/screenshots.py` makes those of the documentation: desktop, some also phone or dark.
 `python bench/screenshots.py --every --out pictures` takes each page whole, at five widths, light and dark.
 `tiltyard demo` is started, and a Chromium walks through its
 pages as a voter, a reader and the operator. Needs playwright and Debian's chromium.
@@ -80,7 +80,7 @@ class Camera:
         """The page as it is, at each size."""
         if self.every:
             sizes = EVERY
-        elif name.startswith("operator"):
+        elif name.startswith(("operator", "board-", "chart-", "permalink")):
             sizes = {"": SIZES[""]}
         for ending, (width, height) in (sizes or SIZES).items():
             page.set_viewport_size({"width": width, "height": height})

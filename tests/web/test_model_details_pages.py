@@ -58,7 +58,7 @@ def test_a_file_is_imported_whole_or_not_at_all(running):
         return client.post(f"{MODELS}/details-file", files={"file": ("m.csv", text.encode(), "text/csv")})
 
     wrong = send("model,maker\nmodel-0,Orchard\nnobody,Tern\n")
-    assert wrong.status_code == 422
+    assert wrong.status_code == 404
     assert "has no model" in wrong.text
     assert "Orchard" not in reader.get("/arenas/arena", headers=PAGE).text
     located(send("model,maker\nmodel-0,Orchard\nmodel-2,Tern\n"), "described", "arenas", "arena", "models")

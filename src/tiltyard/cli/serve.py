@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tiltyard.cli.database_options import Home, WaitNotice, serving_environment
+from tiltyard.cli.progress import count_progress
 from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.foundation.field_definitions import FieldDefinition, definitions
 from tiltyard.foundation.option_names import with_options
@@ -111,9 +113,18 @@ def serve(
     async def prepare(url: str, served: ServingSettings) -> StartupResult:
         if change_defences:
             await forget_defences(url)
-        return await prepare_server(
-            url, environment, served, answers=answers, reading=reading, arena=arena, live=live
-        )
+        shown = nullcontext() if answers is None else count_progress("importing answers")
+        with shown as progress:
+            return await prepare_server(
+                url,
+                environment,
+                served,
+                answers=answers,
+                reading=reading,
+                arena=arena,
+                live=live,
+                progress=progress,
+            )
 
     run_server(
         environment, settings, prepare, _greet, as_user=as_user, on_wait=WaitNotice("starting PostgreSQL …")

@@ -6,6 +6,9 @@ import asyncio
 import base64
 import gzip
 import json
+import signal
+import subprocess
+import sys
 import time
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -30,6 +33,7 @@ from tiltyard.arena.content.arenas import find_arena, list_models, list_prompts
 from tiltyard.arena.content.blob_store import INLINE_LIMIT_BYTES, BlobStore, ResponseContent
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.content.stored_conversations import detect_media_type, read_conversation
+from tiltyard.arena.log import event_log
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.operators.arena_changes import set_enabled, withdraw
 from tiltyard.core.policy.state.policy import Policy
@@ -346,21 +350,82 @@ async def test_an_empty_file_brings_nothing(database, tmp_path):
         assert await let_in() == Imported(0, 0, 0, 0, 1, 0, (), 0, ())
 
 
-@pytest.mark.slow
-async def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds_at_full_size(database, tmp_path):
+async def test_answers_enter_on_a_machine_too_slow_for_many_at_once(database, tmp_path, monkeypatch):
+    limited = event_log.statement
+    monkeypatch.setattr(event_log, "statement", lambda name: limited(name).replace("'15s'", "'1s'"))
+    with connect(database) as connection:
+        connection.execute(
+            "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql"
+            " AS $$ BEGIN PERFORM pg_sleep(0.006); RETURN NEW; END $$"
+        )
+        connection.execute(
+            "CREATE TRIGGER dawdle BEFORE INSERT ON responses FOR EACH ROW EXECUTE FUNCTION dawdle()"
+        )
+    told = []
+    async with an_arena(database, tmp_path) as (_, _, let_in):
+        answers = [row(f"m{m}", f"p{p}") for m in range(4) for p in range(75)]
+        brought = await let_in(*answers, progress=lambda *done: told.append(done))
+    assert (brought.models, brought.prompts, brought.responses, brought.unchanged) == (4, 75, 300, 0)
+    assert told == sorted(set(told))
+    assert told[-1] == (300, 300)
+    assert len(told) > 3
+
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tiltyard.arena.content.answer_import import import_answers
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.postgres.connections import open_pool
+
+url, path = sys.argv[1], Path(sys.argv[2])
+
+def progress(done, total):
+    if done > total // 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def run():
+    async with open_pool(url, most=2) as pool:
+        blobs = BlobStore(pool, FolderStorage(path.parent / "responses"))
+        await import_answers(pool, blobs, "arena", path, progress=progress)
+
+asyncio.run(run())
+"""
+
+
+async def kill_an_import(database, tmp_path, models, prompts):
+    """An import that was killed and then repeated: what came before and after, and the time of the second."""
     path = written(
         tmp_path / "many.jsonl",
-        *(row(f"m{m}", f"p{p}", f"the answer of {m} to {p}") for m in range(100) for p in range(1000)),
+        *(row(f"m{m}", f"p{p}", f"{m} on {p}") for m in range(models) for p in range(prompts)),
     )
     async with an_arena(database, tmp_path) as (pool, blobs, _):
+        died = await asyncio.to_thread(
+            subprocess.run, [sys.executable, "-c", KILLED, database, str(path)], check=False
+        )
+        assert died.returncode == -signal.SIGKILL
         start = time.monotonic()
-        assert (await import_answers(pool, blobs, "arena", path)).responses == 100_000
+        brought = await import_answers(pool, blobs, "arena", path)
         spent = time.monotonic() - start
-        print(f"100,000 answers in {spent:.1f} s")
-        start = time.monotonic()
-        assert (await import_answers(pool, blobs, "arena", path)).unchanged == 100_000
-        print(f"again in {time.monotonic() - start:.1f} s")
-    assert spent < 90
+        assert 0 < brought.unchanged < models * prompts
+        assert brought.unchanged + brought.responses == models * prompts
+        assert (await import_answers(pool, blobs, "arena", path)).unchanged == models * prompts
+    found = events(database)
+    cells = [(a, prompt) for kind, a, prompt, _ in found if kind == LogKind.RESPOND]
+    assert len(cells) == len(set(cells)) == models * prompts
+    assert sorted(a for kind, a, *_ in found if kind == LogKind.ENABLE) == list(range(models))
+    return spent
+
+
+async def test_an_import_that_was_killed_is_repeated_and_doubles_nothing(database, tmp_path):
+    await kill_an_import(database, tmp_path, 10, 100)
+
+
+@pytest.mark.slow
+async def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds_at_full_size(database, tmp_path):
+    spent = await kill_an_import(database, tmp_path, 100, 1000)
+    print(f"the rest of 100,000 answers in {spent:.1f} s")
 
 
 FIXTURES = Path(__file__).parents[2] / "files/fixtures/answers"

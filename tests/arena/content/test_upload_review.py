@@ -1,5 +1,6 @@
 """Answers files by upload: everything that is wrong is told at once, and what is let in is what was looked over."""
 
+import asyncio
 import base64
 import csv
 import io
@@ -24,6 +25,7 @@ from tiltyard.arena.content.upload_review import (
     UploadDecision,
     discard_upload,
     import_upload,
+    list_uploads,
     preview_upload,
     store_upload,
 )
@@ -245,6 +247,36 @@ async def test_a_file_is_for_whoever_sent_it_where_it_was_sent(database, tmp_pat
         await discard_upload(pool, arena, upload, actor="operator:Ada")
         with pytest.raises(NotFound):
             await preview_upload(pool, arena, upload, actor="operator:Ada")
+
+
+class Interrupted(BlobStore):
+    """Its process ends in the second part of an import."""
+
+    parts = 0
+
+    async def check(self, *about):
+        self.parts += 1
+        if self.parts == 2:
+            raise asyncio.CancelledError
+        await super().check(*about)
+
+
+async def test_an_import_that_was_interrupted_is_listed_and_can_be_repeated(database, tmp_path):
+    rows = [GOOD[0] | {"prompt_id": f"asked-{p}", "model": f"m{m}"} for m in range(3) for p in range(120)]
+    async with scene(database, tmp_path) as (pool, blobs, arena):
+        upload = await store_upload(pool, arena, "answers.jsonl", jsonl(rows), actor="ada")
+        decision = UploadDecision(len(rows))
+        with pytest.raises(asyncio.CancelledError):
+            await import_upload(
+                pool, Interrupted(pool, FolderStorage(tmp_path)), arena, upload, decision, actor="ada"
+            )
+        assert [one.upload for one in await list_uploads(pool, arena, actor="ada")] == [upload]
+        assert await list_uploads(pool, arena, actor="bob") == []
+        left = (await preview_upload(pool, arena, upload, actor="ada")).planned
+        brought = await import_upload(pool, blobs, arena, upload, decision, actor="ada")
+        assert 0 < brought.unchanged == left.unchanged < len(rows)
+        assert brought.responses == left.responses == len(rows) - left.unchanged
+        assert await list_uploads(pool, arena, actor="ada") == []
 
 
 async def test_files_lapse_after_an_hour_and_only_the_newest_few_wait(database, tmp_path):

@@ -15,6 +15,7 @@ from support.pool_work import asked
 from support.replayed_logs import replay_log
 from support.voted_arenas import cast, close_window, rate, voted
 from tiltyard.arena.boards.snapshots import latest_snapshot
+from tiltyard.arena.log import bulk_append
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.votes import count_imported, read_bounds, read_names, read_votes
@@ -112,12 +113,14 @@ def test_the_board_equals_that_of_the_same_votes_cast_live(database, tmp_path):
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
+from tiltyard.arena.log import bulk_append
 from tiltyard.arena.operators import vote_import
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
 
 url, path, last = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-vote_import.BATCH_VOTES = 50
+bulk_append._FIRST_ROWS = bulk_append._MAX_ROWS = 50
+bulk_append._HOLD_SECONDS = 1000
 add = vote_import._Entering._add
 
 def dying(self, batch, k, serial):
@@ -158,17 +161,17 @@ def test_a_fault_of_the_database_neither_ends_an_import_nor_doubles_a_vote(datab
     path = write(tmp_path / "votes.jsonl", [vote(k) for k in range(30)])
     faults, add = iter([True, False, True, *[False] * 9]), vote_import._Entering.add
 
-    async def adding(self, batch):
-        done = await add(self, batch)
+    async def adding(self, batch, most):
+        done = await add(self, batch, most)
         if next(faults):
             raise StoreFault("the lock was held for too long")
         return done
 
-    monkeypatch.setattr(vote_import, "BATCH_VOTES", 10)
+    monkeypatch.setattr(bulk_append, "_FIRST_ROWS", 10)
     monkeypatch.setattr(vote_import._Entering, "add", adding)
     assert bring(database, path).added == 30
     assert [one.detail["row"] for one in log_of(database, arena.arena)] == list(range(1, 31))
-    monkeypatch.setattr(vote_import, "_RETRY_LIMIT", 0)
+    monkeypatch.setattr(bulk_append, "_RETRY_LIMIT", 0)
     faults = iter([True])
     with pytest.raises(StoreFault):
         bring(database, write(path, [vote(k, outcome="B") for k in range(30, 32)]))
@@ -283,7 +286,8 @@ def imported_upto(url, arena, position):
 
 
 def test_imported_votes_are_counted_at_every_position(database, tmp_path, monkeypatch):
-    monkeypatch.setattr(vote_import, "BATCH_VOTES", 3)
+    monkeypatch.setattr(bulk_append, "_MAX_ROWS", 3)
+    monkeypatch.setattr(bulk_append, "_FIRST_ROWS", 3)
     arena = made_arena(database)
     bring(database, write(tmp_path / "votes.jsonl", [vote(k) for k in range(7)]))
     positions = [one.position for one in log_of(database, arena.arena)]

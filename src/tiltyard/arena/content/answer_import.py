@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +31,7 @@ from tiltyard.arena.content.arenas import (
     describe_prompts,
     find_arena,
     list_models,
+    lock_arena,
     read_model_numbers,
     read_prompt_keys,
     read_response_keys,
@@ -41,6 +43,7 @@ from tiltyard.arena.content.blob_store import BlobStore, ResponseContent
 from tiltyard.arena.content.name_mentions import MentionFinder
 from tiltyard.arena.content.response_details import ResponseDetails, add_response_details
 from tiltyard.arena.content.stored_conversations import count_unshown, read_conversation
+from tiltyard.arena.log.bulk_append import ImportProgress, append_in_parts, ignore_progress, retry_faults
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings, method_to_dict
@@ -145,8 +148,6 @@ def _ends_in_sentence(text: str) -> bool:
 #: Answers, and bytes, that are stored at once.
 _CHUNK_ROWS = 500
 _CHUNK_BYTES = 16 * 1024 * 1024
-#: Answers that are imported under one lock, while voters wait.
-_LOCKED_BATCH_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +204,11 @@ async def import_answers(
     enable: bool = True,
     reading: AnswerReading = PLAIN_READING,
     actor: str = "cli",
+    progress: ImportProgress = ignore_progress,
 ) -> Imported:
     """Let the answers of a file in: new models and prompts are numbered on, new models enabled.
 
-    An answer that is there already changes nothing, so that an import can be repeated. One that
+    An answer that is there already changes nothing, so that an import that was interrupted can be repeated. One that
     contradicts what is there is a `Conflict`, and then nothing of the file enters. Files that
     responses name lie beside the answers or below; the body of a request names none. A table whose columns may be meant
     otherwise is `UnclearColumns`, unless ``reading`` says what they hold.
@@ -219,7 +221,9 @@ async def import_answers(
     lookout = MentionFinder([*known, *stated], stated)
     warnings = WarningFinder()
     answers = warnings.watching(lookout.watching(read_checked_answers(path, reading)))
-    brought = await import_checked_answers(pool, blobs, arena, answers, enable=enable, actor=actor)
+    brought = await import_checked_answers(
+        pool, blobs, arena, answers, enable=enable, actor=actor, progress=progress
+    )
     return replace(
         brought,
         mentioned=lookout.count,
@@ -237,6 +241,7 @@ async def import_checked_answers(
     *,
     enable: bool = True,
     actor: str = "cli",
+    progress: ImportProgress = ignore_progress,
 ) -> Imported:
     """The same of answers that were read and checked already."""
     found = await find_arena(pool, arena)
@@ -247,14 +252,20 @@ async def import_checked_answers(
         )
     rows = await _kept(blobs, answers)
     async with pool.connection() as connection:
-        await _planned(connection, found.arena, rows)
-        # There is at least one part, so that an empty file is an import too.
-        parts = [
-            await _entered(
-                connection, blobs, found.arena, rows[start : start + _LOCKED_BATCH_ROWS], enable, actor
-            )
-            for start in range(0, len(rows) or 1, _LOCKED_BATCH_ROWS)
-        ]
+        plan = await _plan_for(connection, found.arena, rows)
+    await asyncio.to_thread(plan.add_all, rows)
+    parts: list[Imported] = []
+    reached = 0
+
+    async def append(connection: Connection, most: int) -> tuple[int, LogBatch]:
+        nonlocal reached
+        part, batch = await _entered(connection, blobs, found, rows[reached : reached + most], enable, actor)
+        parts.append(part)
+        reached = min(reached + most, len(rows))
+        return reached, batch
+
+    # There is at least one part, so that an empty file is an import too.
+    await append_in_parts(pool, append, len(rows), progress)
     return replace(
         parts[-1], **{name: sum(getattr(part, name) for part in parts) for name in _COUNTED_FIELDS}
     )
@@ -326,6 +337,10 @@ class _ImportPlan:
         self.details[model, prompt] = one.details
         self.new_responses.append(NewResponse(model, prompt, one.kind, one.media_type, row.sha256, row.size))
 
+    def add_all(self, rows: Iterable[_Row]) -> None:
+        for row in rows:
+            self.add(row)
+
     def _check(self, row: _Row) -> None:
         one, known = row.answer, self.prompts.get(row.answer.prompt)
         if known is None:
@@ -379,7 +394,7 @@ async def _kept(blobs: BlobStore, answers: Iterator[CheckedAnswer]) -> list[_Row
     rows: list[_Row] = []
     texts: dict[bytes, str] = {}
     while chunk := await asyncio.to_thread(_chunk, answers):
-        hashes = await blobs.put_many([one.data for one in chunk])
+        hashes = await retry_faults(partial(blobs.put_many, [one.data for one in chunk]))
         rows += [
             _Row(
                 replace(one, data=b"", text=texts.setdefault(one.text_sha256, one.text)),
@@ -403,13 +418,6 @@ def _chunk(answers: Iterator[CheckedAnswer]) -> list[CheckedAnswer]:
     return chunk
 
 
-async def _planned(connection: Connection, arena: int, rows: Sequence[_Row]) -> _ImportPlan:
-    plan = await _plan_for(connection, arena, rows)
-    for row in rows:
-        plan.add(row)
-    return plan
-
-
 async def _plan_for(connection: Connection, arena: int, rows: Sequence[_Row]) -> _ImportPlan:
     """An empty plan, with the current models, prompts and responses that these rows name."""
     names = {(row.answer.model, row.answer.prompt) for row in rows}
@@ -426,11 +434,13 @@ async def _plan_for(connection: Connection, arena: int, rows: Sequence[_Row]) ->
 
 
 async def _entered(
-    connection: Connection, blobs: BlobStore, arena: int, rows: list[_Row], enable: bool, actor: str
-) -> Imported:
+    connection: Connection, blobs: BlobStore, found: Arena, rows: list[_Row], enable: bool, actor: str
+) -> tuple[Imported, LogBatch]:
     await blobs.hold(connection)
-    async with append_batch(connection, arena) as batch:
-        plan = await _planned(connection, arena, rows)
+    async with append_batch(connection, found.arena) as batch:
+        require_live(await lock_arena(connection, found.name))
+        plan = await _plan_for(connection, found.arena, rows)
+        plan.add_all(rows)
         await blobs.check(connection, {one.sha256 for one in plan.new_responses})
         await _write(connection, batch, plan, enable=enable)
         new = (len(plan.new_models), len(plan.new_prompts), len(plan.new_responses))
@@ -438,8 +448,8 @@ async def _entered(
         about = {name: getattr(brought, name) for name in _COUNTED_FIELDS} | {"enabled": enable}
         about["imported"] = [False, True]
         if plan.brings:
-            await write_audit_entry(connection, actor, "import answers", about, arena=arena)
-    return brought
+            await write_audit_entry(connection, actor, "import answers", about, arena=found.arena)
+    return brought, batch
 
 
 async def _write(connection: Connection, batch: LogBatch, plan: _ImportPlan, *, enable: bool) -> None:

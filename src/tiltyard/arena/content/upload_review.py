@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -21,7 +21,7 @@ from tiltyard.arena.content.answer_rows import CheckedAnswer, check_upload_rows
 from tiltyard.arena.content.arenas import Arena, list_models
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.name_mentions import Mention, MentionFinder
-from tiltyard.arena.log.buckets import fetch_row
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.files.answer_formats.answer_columns import ColumnChoice, TableColumns
 from tiltyard.files.upload_process import rows_from_process
@@ -44,6 +44,22 @@ async def _find(connection: Connection, arena: int, actor: str, upload: UUID) ->
     if row is None:
         raise NotFound("no such upload; uploads are kept for an hour: send the file again")
     return str(row[0]), bytes(row[1])
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingUpload:
+    """A file that was uploaded and is not, or not wholly, imported."""
+
+    upload: UUID
+    name: str
+    size: int
+    made_at: datetime
+
+
+async def list_uploads(pool: ConnectionPool, arena: Arena, *, actor: str) -> list[WaitingUpload]:
+    """The files that an operator uploaded to an arena within the last hour, newest first."""
+    values = {"arena": arena.arena, "actor": actor, "life": UPLOAD_LIFETIME}
+    return [WaitingUpload(*row) for row in await fetch_rows(pool, "uploads_list", values)]
 
 
 async def _remove(connection: Connection, upload: UUID) -> None:
@@ -185,6 +201,8 @@ async def import_upload(
     actor: str,
 ) -> Imported:
     """Import the valid rows of an upload that was previewed, and delete the upload.
+
+    An import that was interrupted can be repeated until the upload expires.
 
     Raises `Conflict` and changes nothing if the number of valid rows has changed since the preview, or if some rows
     are invalid and the decision does not allow a partial import.

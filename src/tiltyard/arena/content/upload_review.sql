@@ -8,6 +8,11 @@ VALUES (%(upload)s, %(arena)s, %(actor)s, %(name)s, %(bytes)s);
 SELECT name, bytes, made_at FROM uploads
 WHERE upload = %(upload)s AND arena = %(arena)s AND actor = %(actor)s AND made_at > now() - %(life)s::interval;
 
+-- name: uploads_list
+-- The files of an actor in an arena, newest first.
+SELECT upload, name, octet_length(bytes), made_at FROM uploads
+WHERE arena = %(arena)s AND actor = %(actor)s AND made_at > now() - %(life)s::interval ORDER BY made_at DESC, upload;
+
 -- name: uploads_remove
 -- One file goes.
 DELETE FROM uploads WHERE upload = %(upload)s;

@@ -280,6 +280,8 @@ class LogBatch:
         self.horizon = place.horizon
         #: Events that others appended after the position passed to ``append_batch``.
         self.tail = tail
+        #: How long the lock was held, once the batch is committed.
+        self.held_seconds = 0.0
         self._first = place.head
         self._events: list[tuple[Any, ...]] = []
         self._matchups: list[tuple[Any, ...]] = []
@@ -524,7 +526,8 @@ async def append_batch(
                     await connection.execute(statement("log_begin"))
                 await connection.execute(statement("log_lock"), {"arena": arena})
                 place, tail = await _read_end(connection, pipeline, arena, after)
-                LOCK_WAIT_SECONDS.record(time.perf_counter() - asked)
+                locked = time.perf_counter()
+                LOCK_WAIT_SECONDS.record(locked - asked)
                 batch = LogBatch(connection, arena, place, tail)
                 yield batch
                 changed = await batch._write()  # noqa: SLF001
@@ -543,6 +546,7 @@ async def append_batch(
         except BaseException:
             await roll_back(connection)
             raise
+    batch.held_seconds = time.perf_counter() - locked
     batch.measure()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import nan
@@ -28,6 +28,7 @@ from tiltyard.arena.content.arenas import (
     require_live,
 )
 from tiltyard.arena.log.buckets import fetch_one, fetch_rows
+from tiltyard.arena.log.bulk_append import ImportProgress, append_in_parts, ignore_progress
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, OpenMatchup, append_batch
 from tiltyard.arena.secret_keys import SecretKeys
@@ -35,32 +36,24 @@ from tiltyard.arena.voting.matchup_ids import new_matchup_id
 from tiltyard.core.battles import Battle, Kind
 from tiltyard.core.policy.state.events import VoteMark
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.errors import BadBattle, CannotRate, Conflict, StoreFault, UnreadableFile
+from tiltyard.errors import BadBattle, CannotRate, Conflict, UnreadableFile
 from tiltyard.files.battle_source import explain_invalid, open_file
 from tiltyard.files.input_file import open_input, translate_read_errors
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.files.upload_reader import NATIVE_FORMATS
 from tiltyard.foundation.arrays import Ints
 from tiltyard.foundation.option_names import option_name
-from tiltyard.foundation.retries import Backoff
 from tiltyard.postgres.connections import Connection, ConnectionPool, Database
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.wire.arenas import ImportedVotes
 
-#: Votes that enter under one lock. Voters wait meanwhile, about a tenth of a second.
-BATCH_VOTES = 1_000
 #: Why an imported matchup was chosen is not known; nor is its propensity. In the coverage lane it is not taken for one that
 #: was chosen at random.
 _REASON, _LANE = "imported", Lane.COVERAGE
 _SHOWN_NAME_COUNT = 10
-#: Retries of a batch after a fault of the database, and the wait before the first.
-_RETRY_LIMIT, _FIRST_RETRY_SECONDS = 6, 0.5
 _NO_TIME_MICROSECONDS = -(2**63)
 _PEOPLES_KINDS = (Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BAD)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-#: Called with the number of votes that are in the log, and that of the file.
-ImportProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +145,7 @@ async def import_votes(
     *,
     shard: int = 0,
     actor: str = "cli",
-    progress: ImportProgress = lambda _done, _total: None,
+    progress: ImportProgress = ignore_progress,
 ) -> ImportedVotes:
     """Let the votes of a file in. The whole file is checked before the first of them enters.
 
@@ -164,22 +157,16 @@ async def import_votes(
         past = await _resolve(connection, keys, found, read)
         votes = len(past.a)
         entered = _Entering(read.sha256, past.sha256(), file.name, past, shard, actor)
-        done = first = await entered.done(connection, found.arena)
+        first = await entered.done(connection, found.arena)
         repeated = await entered.count_repeated(connection, found.arena, first)
-    faults = Backoff(_FIRST_RETRY_SECONDS)
-    while done < votes:
-        try:
-            async with pool.connection() as connection, append_batch(connection, found.arena) as batch:
-                _require_open(await lock_arena(connection, arena))
-                done = await entered.add(batch)
-        except StoreFault:
-            # Voters may have the lock for long. A batch that was lost is added again, and one that was not is not.
-            if faults.failures == _RETRY_LIMIT:
-                raise
-            await asyncio.sleep(faults.next())
-        else:
-            faults.reset()
-            progress(done, votes)
+
+    async def append(connection: Connection, most: int) -> tuple[int, LogBatch]:
+        async with append_batch(connection, found.arena) as batch:
+            _require_open(await lock_arena(connection, arena))
+            there = await entered.add(batch, most)
+        return there, batch
+
+    await append_in_parts(pool, append, votes, progress)
     return ImportedVotes(votes, votes - first, repeated, dict(read.left_out))
 
 
@@ -339,10 +326,10 @@ class _Entering:
         }
         return int((await fetch_one(connection, "imports_repeated", values))[0])
 
-    async def add(self, batch: LogBatch) -> int:
+    async def add(self, batch: LogBatch, most: int) -> int:
         """Add the next votes, under the arena's lock; return how many are in the log then."""
         connection, first = batch.connection, await self.done(batch.connection, batch.arena)
-        stop, position = min(first + BATCH_VOTES, len(self.past.a)), batch.head + 1
+        stop, position = min(first + most, len(self.past.a)), batch.head + 1
         if first == stop:
             return stop
         values = {"arena": batch.arena, "upto": batch.head}

@@ -19,6 +19,7 @@ from tiltyard.arena.content.upload_review import (
     UploadDecision,
     discard_upload,
     import_upload,
+    list_uploads,
     preview_upload,
     store_upload,
 )
@@ -114,8 +115,13 @@ async def discard_form(visit: OnArena, upload: UUID) -> Response:
 
 async def _choose(visit: ArenaVisit, **said: Any) -> HTMLResponse:
     base = visit.registry.settings.base_url or str(visit.request.base_url).rstrip("/")
-    files = await list_vote_imports(visit.pool, visit.arena.arena)
-    return visit.page("answers.html", "answers", base=base, most=MAX_UPLOAD_BYTES, files=files, **said)
+    about = {
+        "base": base,
+        "most": MAX_UPLOAD_BYTES,
+        "files": await list_vote_imports(visit.pool, visit.arena.arena),
+        "uploads": await list_uploads(visit.pool, visit.arena, actor=visit.actor.name),
+    }
+    return visit.page("answers.html", "answers", **about, **said)
 
 
 async def _preview(visit: ArenaVisit, upload: UUID, choice: ColumnChoice | None, **said: Any) -> HTMLResponse:

@@ -19,6 +19,7 @@ from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating import arena_rater as rater_module
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
+from tiltyard.arena.rating.log_replay import fold_until
 from tiltyard.arena.rating.rater_process import Leadership, RaterProcess
 from tiltyard.arena.rating.rater_progress import event_time, read_rater_progress
 from tiltyard.core.policy.state.events import VoteMark
@@ -745,6 +746,62 @@ def test_an_arena_that_cannot_be_rated_does_not_keep_the_others_waiting(
     sound.age()
     until(caught_up(sound))
     until(lambda: "meetings cannot change" in caplog.text)
+
+
+def test_long_replays_take_turns(make_yard, database):
+    yards = [make_yard(), make_yard()]
+    for yard in yards:
+        tell(yard, np.random.default_rng(1), 20)
+        yard.age()
+    house = RaterProcess(database, pace=RaterPace(step=1), clock=Clock(0.6))
+    try:
+        for _ in range(30):
+            house.turn()
+        positions = [house.raters[yard.arena].position for yard in yards]
+    finally:
+        house.close()
+    assert min(positions) > 5
+
+
+def test_arenas_are_carried_over_to_a_new_version_before_a_new_rater_takes_them(
+    make_yard, database, rater_processes, monkeypatch
+):
+    yards = [make_yard(settings=AT_ONCE) for _ in range(2)]
+    earlier = Leadership(database, new_process(), name="earlier")
+    for yard in yards:
+        tell(yard, np.random.default_rng(1), 20)
+        yard.age()
+        about = rated_arena(earlier.connection, yard.arena)
+        term = earlier.lead(yard.arena)
+        rate(ArenaRater(earlier.connection, about, term, pace=BUSY, clock=Clock(0.01))).finish()
+    yards[0].sql("UPDATE checkpoints SET kernel = 'state-4'")
+    monkeypatch.setattr("tiltyard.arena.rating.version_change.QUICK_EVENTS", 5)
+    monkeypatch.setattr("tiltyard.arena.rating.version_change._CHECKPOINT_EVENTS", 20)
+    began, go_on = threading.Event(), threading.Event()
+
+    def fold_slowly(*about):
+        began.set()
+        go_on.wait(60)
+        return fold_until(*about)
+
+    monkeypatch.setattr("tiltyard.arena.rating.version_change.fold_until", fold_slowly)
+    rater_processes(database, "later")
+    began.wait(60)
+    assert [leader(yard) for yard in yards] == ["earlier", "earlier"]
+    assert yards[0].sql("SELECT count(*) FROM processes WHERE role = 'rater'") == [(1,)]
+    go_on.set()
+    until(lambda: yards[0].sql("SELECT count(*) FROM processes WHERE role = 'rater'") == [(2,)])
+    earlier.close()
+    for yard in yards:
+        assert rated_row(yard).position == yard.head
+        own = yard.sql(
+            f"SELECT max(position) FROM checkpoints WHERE arena = {yard.arena} AND kernel <> 'state-4'"
+        )
+        assert own == [(yard.head,)]
+        tell(yard, np.random.default_rng(2), 5)
+        yard.age()
+        until(caught_up(yard))
+        assert_boards_replayed(yard, np.random.default_rng(3))
 
 
 def test_a_rater_process_that_stops_leaves_a_checkpoint_and_no_leader(yard):

@@ -8,6 +8,10 @@ WITH renewed AS (
 SELECT process FROM processes
 WHERE role = %(role)s AND process <> %(process)s AND expires_at > clock_timestamp();
 
+-- name: processes_running
+-- Whether a process of a role has a valid lease.
+SELECT EXISTS (SELECT FROM processes WHERE role = %(role)s AND expires_at > clock_timestamp());
+
 -- name: processes_remove
 -- End the lease of a process, and delete those that expired long ago.
 DELETE FROM processes WHERE process = %(process)s OR expires_at < clock_timestamp() - interval '1 hour';

@@ -11,6 +11,16 @@ SELECT arena, generation, position, digest, state, kernel FROM checkpoints
 WHERE arena = %(arena)s AND kernel = %(version)s
 ORDER BY position DESC, generation DESC LIMIT 1;
 
+-- name: checkpoints_behind
+-- Arenas that are rated further than the checkpoints of this version, while those of another version come nearer.
+SELECT arena FROM (
+    SELECT r.arena, r.position,
+           coalesce(max(c.position) FILTER (WHERE c.kernel = %(version)s), 0) AS own,
+           max(c.position) FILTER (WHERE c.kernel <> %(version)s) AS others
+    FROM raters r JOIN checkpoints c USING (arena) WHERE r.position > %(events)s GROUP BY r.arena
+) AS rated
+WHERE position - own > %(events)s AND others > own ORDER BY position, arena;
+
 -- name: checkpoints_list
 -- Which checkpoints there are, the furthest first.
 SELECT generation, position, kernel FROM checkpoints WHERE arena = %(arena)s

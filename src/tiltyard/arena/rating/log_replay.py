@@ -28,13 +28,18 @@ from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, StoreFault
 
 _LOG = logging.getLogger(__name__)
-_CHUNK_ROWS = 200_000
+_CHUNK_ROWS = 50_000
 
 
 def fold_until(
-    connection: Connection, arena: int, progress: FoldProgress, upto: int, generation: int
+    connection: Connection,
+    arena: int,
+    progress: FoldProgress,
+    upto: int,
+    generation: int,
+    on_chunk: Callable[[], None] = lambda: None,
 ) -> None:
-    """Fold the events after ``progress`` up to a position."""
+    """Fold the events after ``progress`` up to a position; ``on_chunk`` is called from time to time."""
     active = active_exclusions(read_exclusion_changes(connection, arena), generation)
     excluded = read_excluded_votes(connection, arena, active)
     undone = read_undone_votes(connection, arena, progress.position, log_head(connection, arena))
@@ -46,6 +51,7 @@ def fold_until(
             progress.fold(columns.without(undone), excluded, lambda: read_roster_sync(connection, arena)),
             maxlen=0,
         )
+        on_chunk()
 
 
 def restore_progress(connection: Connection, arena: int, generation: int, upto: int) -> FoldProgress:

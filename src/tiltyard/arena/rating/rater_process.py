@@ -35,6 +35,7 @@ from tiltyard.arena.processes.process_leases import (
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.crowd_watch import HeldChange
 from tiltyard.arena.rating.rater_progress import RatedArena, find_unrated, read_rated_arenas
+from tiltyard.arena.rating.version_change import carry_over
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.errors import StoreFault, TiltyardError
 from tiltyard.foundation.retries import Backoff, Retries
@@ -177,10 +178,13 @@ class RaterProcess:
         self._clock = clock
         self._process = new_process()
         self._leadership: Leadership | None = None
+        self._carried_over = False
         self._looked_at = self._searched_at = -math.inf
         #: Arenas with events that are not rated yet, and when they were last announced or had something to do.
         self._busy: dict[int, float] = {}
         self._next_step: dict[int, float] = {}
+        #: When each of them had its last step.
+        self._stepped_at: dict[int, float] = {}
         #: Arenas whose announced events have not been looked at.
         self._heard: set[int] = set()
         #: Whether in the last turn an arena came first that was neither loaded nor announced.
@@ -197,6 +201,8 @@ class RaterProcess:
             while not stop.is_set():
                 self._on_step()
                 try:
+                    if not self._carried_over:
+                        self._carry_over(stop)
                     busy = self.turn()
                     self._retries.succeeded()
                     if not busy:
@@ -206,6 +212,12 @@ class RaterProcess:
                     stop.wait(self._retries.failed(error))
         finally:
             self.close()
+
+    def _carry_over(self, stop: threading.Event) -> None:
+        """Before this process takes its share of arenas, replay those whose state has another version."""
+        with contextlib.closing(connect(self._url, name="tiltyard replay")) as connection:
+            carry_over(connection, self._on_step, stop.is_set)
+        self._carried_over = True
 
     def turn(self) -> bool:
         """Do one step for every arena that is due; return whether there is more to do. Raises if the connection is lost."""
@@ -271,10 +283,11 @@ class RaterProcess:
                     self._next_step.pop(arena, None)
 
     def _due(self, now: float) -> list[int]:
-        """The arenas that are due: those that were announced or are loaded, then the others, as they became due.
+        """The arenas that are due: those that were announced or are loaded, then the others.
 
-        At a start there may be thousands to load. Votes that come in or become final meanwhile do not wait for them. In
-        every other turn one of the others comes first, so that they do not wait for ever where there is too much to do.
+        Of each the one first whose last step is longest ago, so that long replays leave room. At a start there may be
+        thousands to load. Votes that come in or become final meanwhile do not wait for them. In every other turn one of
+        the others comes first, so that they do not wait for ever where there is too much to do.
         """
         due = [
             arena
@@ -282,7 +295,7 @@ class RaterProcess:
             if now >= max(self._not_before.get(arena, 0.0), self._next_step.get(arena, 0.0))
         ]
         first = self._heard | self.raters.keys()
-        due.sort(key=lambda arena: (arena not in first, self._next_step.get(arena, 0.0)))
+        due.sort(key=lambda arena: (arena not in first, self._stepped_at.get(arena, 0.0)))
         others = next((place for place, arena in enumerate(due) if arena not in first), 0)
         self._others_first = not self._others_first
         if self._others_first and others:
@@ -311,6 +324,7 @@ class RaterProcess:
     def _forget(self, arena: int) -> None:
         self._busy.pop(arena, None)
         self._next_step.pop(arena, None)
+        self._stepped_at.pop(arena, None)
         self._heard.discard(arena)
 
     def close(self) -> None:
@@ -352,6 +366,7 @@ class RaterProcess:
 
     def _plan_next_step(self, leadership: Leadership, rater: ArenaRater, *, busy: bool) -> None:
         now, arena = self._clock(), rater.arena.arena
+        self._stepped_at[arena] = now
         self._heard.discard(arena)
         if busy or not rater.settled:
             self._busy[arena] = now

@@ -97,9 +97,14 @@ def main() -> None:
                         measure(running, client, path, chosen.count)
                 for name in ("cold-1", "cold-2", "cold-3"):
                     with httpx2.Client(base_url=base, timeout=60) as voter:
-                        start = time.perf_counter()
+                        before, start = Usage.of(running.groups()), time.perf_counter()
                         voter.post(f"/api/v1/arenas/{name}/matchups").raise_for_status()
-                        print(f"first matchup of {name}: {time.perf_counter() - start:.2f} s")
+                        took = time.perf_counter() - start
+                        spent = (Usage.of(running.groups()) - before).cpu
+                        print(
+                            f"first matchup of {name}: {took:.2f} s, of which {spent['web']:.2f} s CPU of web and"
+                            f" {spent['PostgreSQL']:.2f} s of PostgreSQL"
+                        )
 
 
 if __name__ == "__main__":

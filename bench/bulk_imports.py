@@ -1,4 +1,4 @@
-"""Past votes, or answers, into an arena beside a rater and a voter.
+"""Past votes, or answers, into an arena beside a rater and a voter; then a replay of its log.
 
 `python bench/bulk_imports.py --home DIR --votes 1000000`, or `--answers 100000`.
 
@@ -29,12 +29,16 @@ from tiltyard.arena.content.answer_import import import_answers  # noqa: E402
 from tiltyard.arena.content.arenas import Arena  # noqa: E402
 from tiltyard.arena.content.blob_store import BlobStore  # noqa: E402
 from tiltyard.arena.content.object_storage import FolderStorage  # noqa: E402
+from tiltyard.arena.log.log_connection import LogConnection  # noqa: E402
 from tiltyard.arena.operators.vote_import import VoteFile, import_votes  # noqa: E402
+from tiltyard.arena.rating.log_replay import FoldProgress, fold_until  # noqa: E402
+from tiltyard.arena.rating.rater_progress import log_head  # noqa: E402
 from tiltyard.arena.secret_keys import SecretKeys  # noqa: E402
+from tiltyard.arena.voting.state_loader import load_arena_state  # noqa: E402
 from tiltyard.arena.voting.voter_requests import Voter  # noqa: E402
 from tiltyard.arena.voting.voting_queue import VotingQueue  # noqa: E402
 from tiltyard.core.battles import Kind  # noqa: E402
-from tiltyard.postgres.connections import open_pool  # noqa: E402
+from tiltyard.postgres.connections import connect, open_pool  # noqa: E402
 
 MODELS, PROMPTS, VOTES_OF_A_VOTER, ANSWERING_MODELS = 20, 100, 20, 100
 #: How long the voter votes before the import.
@@ -114,6 +118,24 @@ async def imported(house: House, arena: Arena, path: Path, *, votes: bool) -> No
     )
 
 
+def replay(house: House, arena: Arena) -> None:
+    """What a replay from zero costs a rater, and a web process that has no checkpoint."""
+    with connect(house.url) as connection:
+        head = log_head(connection, arena.arena)
+        began = time.process_time()
+        fold_until(connection, arena.arena, FoldProgress(), head, 0)
+        print(f"replay of {head:,} events: {time.process_time() - began:.1f} s of CPU in a rater", end=", ")
+        connection.execute("DELETE FROM checkpoints")
+
+    async def load() -> None:
+        async with open_pool(house.url, most=2) as pool:
+            await load_arena_state(LogConnection(pool, arena.arena), arena.settings)
+
+    began = time.process_time()
+    asyncio.run(load())
+    print(f"{time.process_time() - began:.1f} s in a web process")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True)
@@ -128,6 +150,7 @@ def main() -> None:
         else:
             path = answers_file(asked.home / "answers.jsonl", asked.answers)
         asyncio.run(imported(house, arena, path, votes=bool(asked.votes)))
+        replay(house, arena)
 
 
 if __name__ == "__main__":

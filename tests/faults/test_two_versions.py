@@ -55,7 +55,7 @@ def another_version(database, home, python=EARLIER, **variables):
 
 def answers(address):
     with suppress(httpx2.TransportError):
-        return httpx2.get(f"{address}/readyz").status_code == 200
+        return httpx2.get(f"{address}/readyz", timeout=30).status_code == 200
     return False
 
 
@@ -137,7 +137,7 @@ def test_a_rolling_upgrade_loses_nothing(tmp_path):
         url, upstream = place.server.url, stack.enter_context(faulty_upstream(process=True))
         live = add_live_arena(url, upstream, [f"bird-{k}@tokens=20,rate=200" for k in range(4)], name="live")
         addresses = list(place.service.addresses)
-        crowd = place.crowd(addresses, pause=0.2, voters=6)
+        crowd = place.crowd(addresses, pause=1.0, voters=4)
         stack.callback(lambda: print(f"\n{dict(crowd.answers)}\n{dict(voter.told)}"))
         voter = LiveVoter(addresses)
         with crowd:
@@ -172,11 +172,13 @@ def roll_out(place, crowd, addresses, voter, variables, home, stack):
     migrating = [sys.executable, "-m", "tiltyard", "arena", "migrate"]
     environment = os.environ | variables | {"DATABASE_URL": place.server.url, "TILTYARD_HOME": str(home)}
     # Where voters hold a table for too long it is rolled back, and given again.
-    wait_until(lambda: subprocess.run(migrating, check=False, env=environment).returncode == 0, 120, "the migration")
+    wait_until(
+        lambda: subprocess.run(migrating, check=False, env=environment).returncode == 0, 120, "the migration"
+    )
     assert rows(place.server.url, "SELECT count(*) FROM rolled_out") == [(0,)]
     goes_on()
     later = stack.enter_context(another_version(place.server.url, home, sys.executable, **variables))
-    wait_until(lambda: answers(later), 120, "the later version answers")
+    wait_until(lambda: answers(later), 900, "the later version answers")
     addresses.append(later)
     goes_on()
     for rater in place.service.raters:

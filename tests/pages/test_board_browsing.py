@@ -117,6 +117,38 @@ def test_only_the_chart_that_is_shown_is_loaded_in_the_theme_of_the_page(visit, 
     opened.check()
 
 
+def chosen(**cookies):
+    """A browser that has these cookies of the site."""
+    about = {"domain": "127.0.0.1", "path": "/", "httpOnly": False, "secure": False, "sameSite": "Lax"}
+    about["expires"] = -1
+    return {
+        "cookies": [{"name": f"tiltyard_{name}", "value": value, **about} for name, value in cookies.items()]
+    }
+
+
+def test_a_board_that_is_the_same_for_all_has_the_theme_that_its_reader_chose(visit):
+    opened, theme = visit("/arenas/arena", theme="light", storage_state=chosen(theme="dark")), "dark"
+    page = opened.page
+    expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    expect(page.locator("form.theme button[aria-pressed=true]").first).to_have_attribute("value", theme)
+    with page.expect_request(re.compile(rf"/history\.svg\?theme={theme}&")):
+        page.goto(f"{opened.site}/arenas/arena?chart=history#charts")
+    opened.check()
+
+
+def test_a_board_that_is_the_same_for_all_has_the_language_that_its_reader_chose(visit):
+    opened = visit("/arenas/arena?sort=votes", storage_state=chosen(language="fr"))
+    expect(opened.page).to_have_url(re.compile(r"\?sort=votes&in=fr$"))
+    expect(opened.page.locator("html")).to_have_attribute("lang", "fr")
+    opened.page.goto(f"{opened.site}/arenas/arena?in=en")
+    expect(opened.page.locator("html")).to_have_attribute("lang", "en")
+    opened.check()
+    # A language that there is not ends nowhere.
+    opened = visit("/arenas/arena", storage_state=chosen(language="xx"))
+    expect(opened.page).to_have_url(re.compile(r"\?in=xx$"))
+    expect(opened.page.locator("h1")).to_be_visible()
+
+
 @pytest.fixture
 def retiring(site):
     """Retire a model and publish that; it is enabled again afterwards."""

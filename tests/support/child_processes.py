@@ -16,7 +16,7 @@ from tiltyard.arena.operators.crowd import hold_crowd_change
 from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
 from tiltyard.web.server.supervisor import ChildConfig, run_child, stop_by_signal
 
-_START_SECONDS = 60.0
+_START_SECONDS = 240.0
 
 
 class ChildProcess:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
 
 import pytest
 
@@ -119,8 +120,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
 
 url, path, last = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-bulk_append._FIRST_ROWS = bulk_append._MAX_ROWS = 50
-bulk_append._HOLD_SECONDS = 1000
+bulk_append._FIRST_ROWS = bulk_append._LEAST_ROWS = bulk_append._MAX_ROWS = 50
 add = vote_import._Entering._add
 
 def dying(self, batch, k, serial):
@@ -159,7 +159,7 @@ def test_an_import_that_was_killed_goes_on_and_doubles_nothing(database, tmp_pat
 def test_a_fault_of_the_database_neither_ends_an_import_nor_doubles_a_vote(database, tmp_path, monkeypatch):
     arena = made_arena(database)
     path = write(tmp_path / "votes.jsonl", [vote(k) for k in range(30)])
-    faults, add = iter([True, False, True, *[False] * 9]), vote_import._Entering.add
+    faults, add = chain([True, False, True], repeat(False)), vote_import._Entering.add
 
     async def adding(self, batch, most):
         done = await add(self, batch, most)

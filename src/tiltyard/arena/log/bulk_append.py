@@ -11,9 +11,10 @@ from tiltyard.errors import StoreFault
 from tiltyard.foundation.retries import Backoff
 from tiltyard.postgres.connections import Connection, ConnectionPool
 
-#: How long a part should hold the lock; voters wait meanwhile. Parts of a busy machine become smaller.
-_HOLD_SECONDS = 0.05
-_FIRST_ROWS, _MAX_ROWS = 200, 5_000
+#: How long a part should hold the lock; voters wait meanwhile. Parts of a busy machine become smaller, but no part has
+#: less than the least for being slow: what it costs whatever its size would be all that is left.
+_HOLD_SECONDS = 0.1
+_FIRST_ROWS, _LEAST_ROWS, _MAX_ROWS = 200, 100, 5_000
 #: Retries of a part after a fault of the database, and the wait before the first.
 _RETRY_LIMIT, _FIRST_RETRY_SECONDS = 6, 0.5
 
@@ -44,16 +45,14 @@ async def append_in_parts(
         most, rows = rows, max(rows // 4, 1)
         async with pool.connection() as connection:
             found = await append(connection, most)
-        rows = int(most * min(max(_HOLD_SECONDS / found[1].held_seconds, 0.25), 2.0))
-        rows = min(max(rows, 1), _MAX_ROWS)
+        rows = int(most * min(_HOLD_SECONDS / found[1].held_seconds, 2.0))
+        rows = min(max(rows, min(most, _LEAST_ROWS)), _MAX_ROWS)
         return found
 
     done = -1
     while done < total:
-        done, batch = await retry_faults(append_part)
+        done, _ = await retry_faults(append_part)
         progress(done, total)
-        # Whoever waits for the lock has it now; others of this machine get as much time as the part took.
-        await asyncio.sleep(batch.held_seconds)
 
 
 async def retry_faults(attempt: Callable[[], Awaitable[Done]]) -> Done:

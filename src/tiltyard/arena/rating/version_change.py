@@ -32,6 +32,7 @@ def carry_over(connection: Connection, on_chunk: Callable[[], None], is_over: Ca
         rows = fetch_rows_sync(connection, "checkpoints_behind", values, "read the checkpoints")
         behind = [int(arena) for (arena,) in rows if arena not in failed]
         if not behind:
+            _LOG.info("all arenas are carried over to this version")
             return
         # Short logs first; one that has grown meanwhile comes again.
         for arena in behind:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,6 +82,7 @@ def serve(
     needed = ("fastapi", "uvicorn", "psycopg", "argon2", "prometheus_client")
     if any(find_spec(name) is None for name in needed):
         raise MissingExtra("arena", "tiltyard serve")
+    from tiltyard.arena.content.answer_rows import PLAIN_READING, AnswerReading
     from tiltyard.arena.operators.installation import forget_defences
     from tiltyard.settings.serving_settings import read_serving
     from tiltyard.web.server.startup import prepare_server, run_server
@@ -97,7 +99,6 @@ def serve(
     if columns or only_model or partly:
         if answers is None:
             raise BadOption("--columns, --only-model and --partly are about ANSWERS; name a file")
-        from tiltyard.arena.content.answer_rows import AnswerReading
         from tiltyard.files.answer_formats.answer_columns import ColumnChoice
 
         # A comma may belong to a header: what follows it is an option of its own if it has an equals sign.
@@ -115,15 +116,9 @@ def serve(
             await forget_defences(url)
         shown = nullcontext() if answers is None else count_progress("importing answers")
         with shown as progress:
+            told = None if progress is None else replace(reading or PLAIN_READING, progress=progress)
             return await prepare_server(
-                url,
-                environment,
-                served,
-                answers=answers,
-                reading=reading,
-                arena=arena,
-                live=live,
-                progress=progress,
+                url, environment, served, answers=answers, reading=told, arena=arena, live=live
             )
 
     run_server(

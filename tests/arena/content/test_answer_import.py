@@ -364,7 +364,7 @@ async def test_answers_enter_on_a_machine_too_slow_for_many_at_once(database, tm
     told = []
     async with an_arena(database, tmp_path) as (_, _, let_in):
         answers = [row(f"m{m}", f"p{p}") for m in range(4) for p in range(75)]
-        brought = await let_in(*answers, progress=lambda *done: told.append(done))
+        brought = await let_in(*answers, reading=AnswerReading(progress=lambda *done: told.append(done)))
     assert (brought.models, brought.prompts, brought.responses, brought.unchanged) == (4, 75, 300, 0)
     assert told == sorted(set(told))
     assert told[-1] == (300, 300)
@@ -375,6 +375,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from tiltyard.arena.content.answer_import import import_answers
+from tiltyard.arena.content.answer_rows import AnswerReading
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.postgres.connections import open_pool
@@ -388,7 +389,7 @@ def progress(done, total):
 async def run():
     async with open_pool(url, most=2) as pool:
         blobs = BlobStore(pool, FolderStorage(path.parent / "responses"))
-        await import_answers(pool, blobs, "arena", path, progress=progress)
+        await import_answers(pool, blobs, "arena", path, reading=AnswerReading(progress=progress))
 
 asyncio.run(run())
 """

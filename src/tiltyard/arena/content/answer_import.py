@@ -204,7 +204,6 @@ async def import_answers(
     enable: bool = True,
     reading: AnswerReading = PLAIN_READING,
     actor: str = "cli",
-    progress: ImportProgress = ignore_progress,
 ) -> Imported:
     """Let the answers of a file in: new models and prompts are numbered on, new models enabled.
 
@@ -222,7 +221,7 @@ async def import_answers(
     warnings = WarningFinder()
     answers = warnings.watching(lookout.watching(read_checked_answers(path, reading)))
     brought = await import_checked_answers(
-        pool, blobs, arena, answers, enable=enable, actor=actor, progress=progress
+        pool, blobs, arena, answers, enable=enable, actor=actor, progress=reading.progress
     )
     return replace(
         brought,

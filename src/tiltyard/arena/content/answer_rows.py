@@ -22,6 +22,7 @@ from tiltyard.arena.content.stored_conversations import (
     read_answer_file,
     response_text,
 )
+from tiltyard.arena.log.bulk_append import ImportProgress, ignore_progress
 from tiltyard.errors import InputError, UnclearColumns
 from tiltyard.files.answer import SCORES_ONLY, Answer
 from tiltyard.files.answer_formats.answer_columns import ColumnChoice, TableColumns
@@ -81,6 +82,8 @@ class AnswerReading:
     choice: ColumnChoice | None = None
     #: Whether rows of a table without a response may be left out.
     partly: bool = False
+    #: Told how many answers are there, and how many there are to be.
+    progress: ImportProgress = ignore_progress
 
 
 PLAIN_READING = AnswerReading()

@@ -25,7 +25,6 @@ from tiltyard.web.server.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_rows import AnswerReading
-    from tiltyard.arena.log.bulk_append import ImportProgress
     from tiltyard.arena.operators.arena_changes import LiveArenaRequest, LiveSetup
     from tiltyard.postgres.binaries import OnWait
     from tiltyard.wire.arenas import Imported
@@ -123,14 +122,12 @@ async def prepare_server(
     reading: AnswerReading | None = None,
     arena: str | None = None,
     live: LiveArenaRequest | None = None,
-    progress: ImportProgress | None = None,
 ) -> StartupResult:
     """Prepare the database, import answers and set up a live arena. An existing arena gets only what is new."""
     from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.content.answer_import import create_arena, import_answers
     from tiltyard.arena.content.answer_rows import PLAIN_READING
     from tiltyard.arena.content.arenas import find_arena, list_arenas
-    from tiltyard.arena.log.bulk_append import ignore_progress
     from tiltyard.arena.maintenance.doctor import lacks_releases
     from tiltyard.arena.operators.arena_changes import set_up_live_arena
     from tiltyard.arena.operators.installation import keep_defences
@@ -153,14 +150,7 @@ async def prepare_server(
             except NotFound:
                 await create_arena(registry.pool, arena)
             reading = reading or PLAIN_READING
-            imported = await import_answers(
-                registry.pool,
-                registry.blobs,
-                arena,
-                answers,
-                reading=reading,
-                progress=progress or ignore_progress,
-            )
+            imported = await import_answers(registry.pool, registry.blobs, arena, answers, reading=reading)
         done = None
         if live is not None:
             done = await set_up_live_arena(registry.pool, registry.blobs, live, shard=settings.shard)

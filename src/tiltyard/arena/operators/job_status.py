@@ -29,8 +29,7 @@ JOB_PLANS: Mapping[str, JobPlan] = {
     "sweep-bytes": JobPlan("Deletion of withdrawn files", "41 3 * * *"),
     "delete-arenas": JobPlan("Deletion of arenas that are due", "17 * * * *"),
     "delete-live-texts": JobPlan("Deletion of texts and hashes of addresses that are due", "53 * * * *"),
-    "admit-votes": JobPlan("Votes of new voters that have waited long enough", "*/10 * * * *"),
-    "test-voters": JobPlan("Tests of voters in small arenas", "* * * * *"),
+    "admit-votes": JobPlan("Tests of voters, and votes that have waited long enough", "* * * * *"),
 }
 #: A job not started this long after it was due is late, and so is a report this long after its week.
 _LATE_START_DURATION = timedelta(minutes=15)

@@ -226,8 +226,12 @@ def make_weekly_reports(url: str, moment: datetime) -> int:
     return made
 
 
-def admit_waiting_votes(url: str, _moment: datetime | None = None) -> int:
-    """Admit votes of new voters that have waited long enough, in all arenas; return how many."""
+def admit_waiting_votes(url: str, moment: datetime | None = None) -> int:
+    """Hold whom a test of voters flags, then admit votes that have waited long enough; return how many.
+
+    Every ten minutes in all arenas; at other times where a few votes move ranks.
+    """
+    query = "admissions_small" if moment is not None and moment.minute % 10 else "admissions_arenas"
 
     async def admitting() -> int:
         admitted = 0
@@ -235,7 +239,7 @@ def admit_waiting_votes(url: str, _moment: datetime | None = None) -> int:
             open_pool(url, most=2, name="tiltyard admissions") as pool,
             pool.connection() as used,
         ):
-            for name, arena, hours in await _arenas_of(used, "admissions_arenas"):
+            for name, arena, hours in await _arenas_of(used, query):
                 if hours:
                     await hold_flagged_voters(pool, await find_arena(used, name))
                 while (count := await admit_votes(used, arena, hours)) > 0:
@@ -243,19 +247,6 @@ def admit_waiting_votes(url: str, _moment: datetime | None = None) -> int:
         return admitted
 
     return asyncio.run(admitting())
-
-
-def hold_voters_of_small_arenas(url: str, moment: datetime) -> None:
-    """Hold sessions that a test flags where a few votes move ranks; every ten minutes all arenas are tested."""
-
-    async def testing() -> None:
-        async with open_pool(url, most=2, name="tiltyard tests") as pool, pool.connection() as used:
-            for name, _, hours in await _arenas_of(used, "admissions_small"):
-                if hours:
-                    await hold_flagged_voters(pool, await find_arena(used, name))
-
-    if moment.minute % 10:
-        asyncio.run(testing())
 
 
 def _thin(url: str, moment: datetime) -> None:
@@ -304,10 +295,9 @@ _JOB_FUNCTIONS: dict[str, Callable[[str, datetime], object]] = {
     "delete-arenas": _delete_arenas,
     "delete-live-texts": _delete_texts,
     "admit-votes": admit_waiting_votes,
-    "test-voters": hold_voters_of_small_arenas,
 }
 #: Too short, and too often, for a process of their own.
-_SHORT_JOBS = frozenset({"admit-votes", "test-voters"})
+_SHORT_JOBS = frozenset({"admit-votes"})
 
 
 def _judging_job(one: JudgeRound, environment: Environment) -> Job:

@@ -128,8 +128,9 @@ def test_it_asks_nobody_else_and_keeps_its_policy(visit, site, path, js, size):
 @pytest.fixture(scope="module")
 def operators(site):
     """Every kind of page that the operator's pages lead to, followed from the first; a few of each kind."""
-    client = site.client(follow_redirects=True)
+    client = site.client()
     visitors.sign_in(client)
+    client.follow_redirects = True
     found, left, seen = [], ["/operator"], Counter()
     routes = getting()
     while left:

@@ -27,11 +27,11 @@ _CUT_OFF = """() => {
     .filter(one => !one.closest(scrolls) && !one.matches('.skip-link') && one.checkVisibility() && one.offsetWidth)
     .filter(cut).map(one => one.outerHTML.slice(0, 120));
 }"""
-#: Texts that something around them cuts off.
+#: Texts that something around them cuts off. A phone shows as much of an arena's name in its header as there is room for.
 _CUT_TEXT = """() => [...document.querySelectorAll('body *')].filter(one => {
   const style = getComputedStyle(one), hides = (way) => way === 'hidden' || way === 'clip';
   return one.checkVisibility() && one.clientWidth > 1 && one.textContent.trim()
-    && !one.closest('.visually-hidden, .stage-ahead, svg, .text, .excerpt')
+    && !one.closest('.visually-hidden, .stage-ahead, .masthead-arena, svg, .text, .excerpt')
     && (hides(style.overflowX) && one.scrollWidth > one.clientWidth + 1
       || hides(style.overflowY) && one.scrollHeight > one.clientHeight + 1);
 }).map(one => one.outerHTML.slice(0, 200))"""

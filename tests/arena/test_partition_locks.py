@@ -54,6 +54,7 @@ VALUES = {
     "mark": None,
     "matchup": uuid4(),
     "matchups": [uuid4()],
+    "payers": [1],
     "models": [0, 1],
     "models_a": [0],
     "models_b": [1],
@@ -126,6 +127,8 @@ EXCHANGED = {
     "process": 1,
     "state": [None],
 }
+#: Of single statements, instead of those above.
+SOME = {"slots_exchange": EXCHANGED, "live_add_battle": {"category": 0}}
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +199,7 @@ def test_a_statement_locks_no_partition_of_another_bucket(many, plans):
                 | VALUES
                 | (ROWS if text.startswith("INSERT INTO") and "unnest" in text else {})
             )
-            values |= EXCHANGED if name == "slots_exchange" else {}
+            values |= SOME.get(name, {})
             for _ in range(2):
                 with connection.transaction(force_rollback=True):
                     if text.startswith("COPY"):

@@ -559,6 +559,22 @@ def test_young_arenas_have_every_cell_equal_and_each_is_drawn():
     assert {draw.chance for draw in found} == {1 / 16}
 
 
+def test_of_equal_cells_the_seed_alone_chooses(monkeypatch):
+    """NumPy puts equal numbers in another order on another processor."""
+    field, sort = whole(arena(61, 2, **ASLEEP)), np.argsort
+
+    def drawn():
+        draws = [draw_coverage(field, np.random.default_rng(seed), anchor=60) for seed in range(20)]
+        return [(draw.other, draw.prompt) for draw in draws]
+
+    def backwards(values, kind=None):
+        return sort(values, kind=kind) if kind == "stable" else np.lexsort((-np.arange(len(values)), values))
+
+    here = drawn()
+    monkeypatch.setattr(lanes.np, "argsort", backwards)
+    assert drawn() == here
+
+
 def test_where_more_cells_are_equal_than_enough_each_opponent_still_has_its_turn(monkeypatch):
     monkeypatch.setattr(lanes, "_TIED_CELL_LIMIT", 4)
     monkeypatch.setattr(lanes, "_BLOCK_CELLS", 4)

@@ -144,9 +144,9 @@ def _best_cells(
     order = np.lexsort((rng.random(len(bound)), -bound))
     most = max(_BLOCK_CELLS // len(field.standing.prompts), 1)
     best, equals, first, abreast = -np.inf, 0, 0, min(_FIRST_OPPONENT_COUNT, most)
-    held: list[tuple[int, Ints]] = []
+    held: list[tuple[int, int, Ints]] = []
     while first < len(order):
-        block = order[first : first + abreast]
+        start, block = first, order[first : first + abreast]
         first, abreast = first + abreast, min(2 * abreast, most)
         if bound[block[0]] < best - _SCORE_TOLERANCE or (
             equals >= _TIED_CELL_LIMIT and bound[block[0]] <= best + _SCORE_TOLERANCE
@@ -167,10 +167,11 @@ def _best_cells(
             if top > best:
                 best, equals, held = top, 0, []
             prompts = (scores == top).nonzero()[0]
-            held.append((opponent, prompts))
+            held.append((start + row, opponent, prompts))
             equals += len(prompts)
     nth = int(rng.random() * equals) if held else 0
-    for opponent, prompts in held:
+    # In the random order of equals, which is the same on every machine.
+    for _, opponent, prompts in sorted(held, key=lambda one: one[0]):
         if nth < len(prompts):
             return opponent, int(prompts[nth]), equals
         nth -= len(prompts)

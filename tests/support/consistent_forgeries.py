@@ -73,6 +73,7 @@ CONFIGURED = {
     "a configured entrant": setting("entrants", 0, "entrant_id", value="maple"),
     "entrants in another order": configured(lambda config: config["entrants"].reverse()),
     "the configured family": setting("entrants", 1, "family", value="acme"),
+    "a weight of a dimension that is not there": configured(lambda config: config["overall"].update(beauty=1.0)),
     "a configured rubric": setting("rubrics", "charm", value={"path": None}),
     "a configured judge": setting("modes", "pilot", "judges", 0, "name", value="judge-three"),
     "the configured model of a judge": setting("modes", "pilot", "judges", 0, "model", value="better"),

@@ -335,7 +335,7 @@ def configured_fields(config: Mapping[str, Any], mode: str) -> dict[str, Any]:
         "initial_rating": DecisiveElo().start if elo["initial_rating"] is None else elo["initial_rating"],
         "n_bootstraps": config["ratings"]["n_bootstraps"],
         "bradley_terry": parameters_of(_bradley_terry(config["ratings"], elo["initial_rating"])),
-        "overall": {name: weights[name] for name in config["rubrics"] if name in weights},
+        "overall": {name: float(weight) for name, weight in weights.items()},
     }
 
 
@@ -393,7 +393,7 @@ def _bradley_terry(ratings: Mapping[str, Any], initial_rating: float | None) -> 
         counting["both_bad"] = ratings["both_bad"]
     return BradleyTerry(
         lean=float(ratings["lean"]),
-        inconsistent=0.5 if ratings["inconsistent"] == "half" else None,
+        inconsistent={"half": 0.5, "drop": None}[ratings["inconsistent"]],
         seed=ratings["seed"],
         n_bootstraps=max(ratings["n_bootstraps"], 2),
         anchor_rating=mean,

@@ -78,6 +78,7 @@ VALUES = {
     "tags": [],
     "times": [0],
     "timezone": "UTC",
+    "turn": 0,
     "undo_seconds": 10.0,
     "undone": None,
     "unrated": False,

@@ -229,9 +229,9 @@ def make_weekly_reports(url: str, moment: datetime) -> int:
 def admit_waiting_votes(url: str, moment: datetime | None = None) -> int:
     """Hold whom a test of voters flags, then admit votes that have waited long enough; return how many.
 
-    Every ten minutes in all arenas; at other times where a few votes move ranks.
+    Every minute where a few votes move ranks; each of the other arenas in one of ten minutes, or now without a moment.
     """
-    query = "admissions_small" if moment is not None and moment.minute % 10 else "admissions_arenas"
+    turn = None if moment is None else moment.minute % 10
 
     async def admitting() -> int:
         admitted = 0
@@ -239,7 +239,7 @@ def admit_waiting_votes(url: str, moment: datetime | None = None) -> int:
             open_pool(url, most=2, name="tiltyard admissions") as pool,
             pool.connection() as used,
         ):
-            for name, arena, hours in await _arenas_of(used, query):
+            for name, arena, hours in await _waiting_arenas(used, turn):
                 if hours:
                     await hold_flagged_voters(pool, await find_arena(used, name))
                 while (count := await admit_votes(used, arena, hours)) > 0:
@@ -354,11 +354,11 @@ async def admit_votes(
     return len(rows)
 
 
-async def _arenas_of(connection: Connection, query: str) -> list[tuple[str, int, float]]:
-    """Arenas of a query by bucket, by name and number, and for how many hours votes of new voters wait."""
+async def _waiting_arenas(connection: Connection, turn: int | None) -> list[tuple[str, int, float]]:
+    """Arenas in which votes wait or may be looked at, by name and number, and for how many hours."""
     buckets = await fetch_rows(connection, "raters_buckets", {})
     rows = []
     for (bucket,) in buckets:
-        text = bucket_statement(query, bucket)
-        rows += await (await connection.execute(text, {"bucket": bucket})).fetchall()
+        text = bucket_statement("admissions_arenas", bucket)
+        rows += await (await connection.execute(text, {"bucket": bucket, "turn": turn})).fetchall()
     return [(name, int(arena), ArenaSettings.kept(saved).waiting_hours) for name, arena, saved in rows]

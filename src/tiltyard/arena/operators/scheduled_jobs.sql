@@ -47,19 +47,15 @@ FROM scheduled_jobs
 WHERE due_at IS NOT NULL;
 
 -- name: admissions_arenas
--- Arenas of a bucket in which votes wait, or that something happened in lately.
-SELECT a.name, a.arena, a.settings FROM arenas a
-WHERE a.bucket = %(bucket)s AND (EXISTS (
-    SELECT FROM endings e WHERE e.arena = a.arena AND e.mark = 3 AND e.admitted IS NULL AND e.undone IS NULL
-) OR (SELECT e.at FROM events e WHERE e.arena = a.arena ORDER BY e.position DESC LIMIT 1) > now() - interval '1 hour')
-ORDER BY a.arena;
-
--- name: admissions_small
--- Small arenas of a bucket in which somebody did something in the last two minutes.
-SELECT a.name, a.arena, a.settings FROM arenas a CROSS JOIN LATERAL (
+-- Arenas of a bucket: small ones in use, and of the others those in their turn in which votes wait, or that something
+-- happened in lately.
+SELECT a.name, a.arena, a.settings FROM arenas a LEFT JOIN LATERAL (
     SELECT e.position, e.at FROM events e WHERE e.arena = a.arena ORDER BY e.position DESC LIMIT 1
-) e
-WHERE a.bucket = %(bucket)s AND e.position <= 20000 AND e.at > now() - interval '2 minutes'
+) latest ON true
+WHERE a.bucket = %(bucket)s AND (latest.position <= 20000 AND latest.at > now() - interval '2 minutes'
+    OR (%(turn)s::integer IS NULL OR a.arena %% 10 = %(turn)s) AND (latest.at > now() - interval '1 hour' OR EXISTS (
+        SELECT FROM endings e WHERE e.arena = a.arena AND e.mark = 3 AND e.admitted IS NULL AND e.undone IS NULL
+    )))
 ORDER BY a.arena;
 
 -- name: admissions_due

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -182,5 +183,6 @@ async def model(
     arena: ReadableArena, model: ModelName, request: Request, source: Source = "human"
 ) -> Response:
     """A model's row and neighbours, results by opponent and by prompt, and its history."""
-    found = (await model_profiles_of(request).of(arena, source_number(source), model)).document()
+    profile = await model_profiles_of(request).of(arena, source_number(source), model)
+    found = await asyncio.to_thread(profile.document)
     return send_cacheable(request, arena, found.data, found.sha256)

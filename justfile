@@ -17,7 +17,7 @@ studies := "intervals priors baselines inference live-prompts small-arenas settl
 default:
     @just --list
 
-# Everything that must pass before a commit, in about twenty minutes; ends with a table of where the time went.
+# Everything that must pass before a commit, in about thirteen minutes; ends with a table of where the time went.
 check:
     python tools/lanes.py --first bundle --at-once 5 test-arenas test-web test-tournaments test-ratings test-pages "lint layers types docs wheel" test-others
 
@@ -99,7 +99,7 @@ test-pages:
 test-others:
     pytest -n 0 tests {{replace(rating_tests + " " + tournament_tests + " " + arena_tests + " " + web_tests + " " + page_tests, "tests/", "--ignore=tests/")}} --ignore=tests/project/test_wheel.py
 
-# The pure core: its own tests cover every branch.
+# Which branches of the pure core its own tests miss; fails if any.
 branches:
     coverage erase
     pytest -n 2 --dist worksteal --cov --cov-report= tests/core

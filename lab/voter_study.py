@@ -238,7 +238,7 @@ def study_page(
         "",
         f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `{command}`. {models} models, {seeds} attacked arenas of each size.",
         "",
-        f"Honest sessions that any test flags, and any of whose votes is held, without an attack; {honest} arenas of each size:",
+        f"Honest sessions without an attack: flagged by a test, with a vote that is held, of all (share held); {honest} arenas of each size:",
         "",
         f"| voter | {' | '.join(f'{sessions:,} × {votes}' for sessions, votes in sizes)} |",
         f"|---|{'--:|' * len(sizes)}",
@@ -287,7 +287,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     sizes = [(int(one), int(other)) for one, other in (size.split("x") for size in options.sizes.split(","))]
     said = (
-        f"python -m lab.voter_study --seeds {options.seeds} --honest {options.honest} --sizes {options.sizes}"
+        f"python -m lab.voter_study --seeds {options.seeds} --honest {options.honest} "
+        f"--models {options.models} --sizes {options.sizes}"
     )
     text = study_page(sizes, options.models, options.seeds, options.timed, said, honest=options.honest)
     write_page(text, options.out)
